@@ -1,0 +1,86 @@
+# Front door. `make help` lists the targets; `make demo` and `make test` need nothing
+# but a fresh Debian 12: both call deploy/setup.sh first, which is quick when nothing is missing.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+CMAKE_BUILD := cmake --build
+CTEST := ctest --output-on-failure --no-tests=error
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test unit sim contract e2e fuzz fuzz-replay asan tsan release \
+        lint format tidy clean ci coverage
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z][a-z0-9 -]*:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what the build and the tests need (Debian 12; root or sudo)
+	@deploy/setup.sh build test
+
+build/build.ninja: CMakeLists.txt CMakePresets.json
+	@cmake --preset dev
+
+build: ## set up, then build everything into build/ (programs in build/bin)
+	@deploy/setup.sh build
+	@$(MAKE) --no-print-directory build/build.ninja
+	@$(CMAKE_BUILD) build -j $(JOBS)
+
+demo: build ## run the whole product on this machine and load a page through it (CHECK=1: then stop)
+	@deploy/setup.sh build demo
+	@tests/e2e/demo.sh
+
+test: setup ## every test that `make ci` relies on: unit, simulation, contract, end to end, corpus replay
+	@$(MAKE) --no-print-directory build
+	@cd build && $(CTEST) -j $(JOBS)
+
+unit sim contract e2e: build ## one kind of test: unit, sim, contract or e2e
+	@cd build && $(CTEST) -j $(JOBS) -L '^$@$$'
+
+fuzz-replay: build ## the committed corpora through every fuzz target
+	@cd build && $(CTEST) -j $(JOBS) -L fuzz-replay
+
+FUZZ_SECONDS ?= 60
+fuzz: ## every fuzz target for FUZZ_SECONDS (60) with clang 19; the planted bug must be found
+	@deploy/setup.sh build check
+	@cmake --preset fuzz -DTMESH_FUZZ_SECONDS=$(FUZZ_SECONDS)
+	@$(CMAKE_BUILD) build/fuzz -j $(JOBS)
+	@$(CMAKE_BUILD) build/fuzz --target fuzz-planted
+	@$(CMAKE_BUILD) build/fuzz -j 1 --target fuzz-run
+
+asan: setup ## everything again under AddressSanitizer, LeakSanitizer and UBSan
+	@cmake --preset asan
+	@$(CMAKE_BUILD) build/asan -j $(JOBS)
+	@cd build/asan && $(CTEST) -j $(JOBS)
+
+tsan: setup ## everything again under ThreadSanitizer
+	@cmake --preset tsan
+	@$(CMAKE_BUILD) build/tsan -j $(JOBS)
+	@cd build/tsan && $(CTEST) -j $(JOBS)
+
+coverage: setup ## line coverage of the tests (build/coverage)
+	@cmake --preset coverage
+	@$(CMAKE_BUILD) build/coverage -j $(JOBS)
+	@cd build/coverage && $(CTEST) -j $(JOBS)
+
+release: ## the programs as they are shipped, in build/release/bin
+	@deploy/setup.sh build
+	@cmake --preset release
+	@$(CMAKE_BUILD) build/release -j $(JOBS)
+
+SOURCES = git ls-files --cached --others --exclude-standard 'core/*' 'cpp/*' 'cmd/*' 'tests/*' 'fuzz/*' | grep -E '\.(c|h|cpp|hpp)$$'
+
+format: ## rewrite the sources in the project's style
+	@$(SOURCES) | xargs clang-format-19 -i
+
+lint: ## check formatting, shell scripts and white space
+	@$(SOURCES) | xargs clang-format-19 --dry-run -Werror
+	@git ls-files '*.sh' .ci/run | xargs shellcheck
+	@git diff --check
+
+tidy: build ## clang-tidy over what the build compiled
+	@deploy/setup.sh check
+	@tests/tidy/clang_tidy.sh build
+
+clean: ## remove build/
+	@rm -rf build
+
+ci: ## what .ci/run runs: make test, format, tidy, ASan+UBSan
+	@.ci/run
