@@ -1,0 +1,83 @@
+#include "core/base/idmap.h"
+
+#include <stdlib.h>
+
+#include "core/base/check.h"
+
+/* Fibonacci hashing on the high bits: the low ones would let a peer that picks ids a
+ * power of two apart put them all into one run. */
+static size_t home(const struct tmesh_idmap* m, uint32_t key) {
+  return (size_t)((uint32_t)(key * UINT32_C(2654435769)) >> (32 - __builtin_ctzll(m->capacity)));
+}
+
+void tmesh_idmap_init(struct tmesh_idmap* m) { *m = (struct tmesh_idmap){0}; }
+
+void tmesh_idmap_close(struct tmesh_idmap* m) {
+  free(m->slots);
+  tmesh_idmap_init(m);
+}
+
+void* tmesh_idmap_get(const struct tmesh_idmap* m, uint32_t key) {
+  if (m->capacity == 0) return NULL;
+  for (size_t i = home(m, key); m->slots[i].key != 0; i = (i + 1) & (m->capacity - 1)) {
+    if (m->slots[i].key == key) return m->slots[i].value;
+  }
+  return NULL;
+}
+
+static void insert(struct tmesh_idmap* m, uint32_t key, void* value) {
+  size_t i = home(m, key);
+  while (m->slots[i].key != 0) {
+    TMESH_ASSERT(m->slots[i].key != key);
+    i = (i + 1) & (m->capacity - 1);
+  }
+  m->slots[i].key = key;
+  m->slots[i].value = value;
+}
+
+static bool grow(struct tmesh_idmap* m) {
+  struct tmesh_idmap bigger = {0};
+  bigger.capacity = m->capacity == 0 ? 16 : m->capacity * 2;
+  bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
+  if (bigger.slots == NULL) return false;
+  for (size_t i = 0; i < m->capacity; i++) {
+    if (m->slots[i].key != 0) insert(&bigger, m->slots[i].key, m->slots[i].value);
+  }
+  bigger.count = m->count;
+  free(m->slots);
+  *m = bigger;
+  return true;
+}
+
+struct tmesh_status tmesh_idmap_put(struct tmesh_idmap* m, uint32_t key, void* value) {
+  TMESH_ASSERT(key != 0 && value != NULL);
+  /* At most three quarters full keeps probe runs short. */
+  if ((m->count + 1) * 4 > m->capacity * 3 && !grow(m)) return tmesh_err_stream(TMESH_E_NO_MEMORY);
+  insert(m, key, value);
+  m->count++;
+  return tmesh_ok();
+}
+
+void* tmesh_idmap_remove(struct tmesh_idmap* m, uint32_t key) {
+  if (m->capacity == 0) return NULL;
+  size_t mask = m->capacity - 1;
+  size_t i = home(m, key);
+  while (m->slots[i].key != key) {
+    if (m->slots[i].key == 0) return NULL;
+    i = (i + 1) & mask;
+  }
+  void* value = m->slots[i].value;
+  /* Close the gap by moving later members of the run back (no tombstones). */
+  size_t gap = i;
+  for (size_t j = (i + 1) & mask; m->slots[j].key != 0; j = (j + 1) & mask) {
+    size_t want = home(m, m->slots[j].key);
+    if (((j - want) & mask) >= ((j - gap) & mask)) {
+      m->slots[gap] = m->slots[j];
+      gap = j;
+    }
+  }
+  m->slots[gap].key = 0;
+  m->slots[gap].value = NULL;
+  m->count--;
+  return value;
+}

@@ -1,0 +1,44 @@
+/* Map from a 32-bit id to a pointer.
+ *
+ * Open addressing, grows by doubling, never shrinks below what it holds until
+ * cleared. Key 0 is not allowed (stream ids start at 1). The map owns only its
+ * table. One malloc per doubling; none per insert otherwise. The caller bounds the
+ * number of entries.
+ */
+#ifndef TMESH_BASE_IDMAP_H
+#define TMESH_BASE_IDMAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tmesh_idmap_slot {
+  uint32_t key; /* 0 = empty */
+  void* value;
+};
+
+struct tmesh_idmap {
+  struct tmesh_idmap_slot* slots;
+  size_t capacity; /* power of two, or 0 before the first put */
+  size_t count;
+};
+
+void tmesh_idmap_init(struct tmesh_idmap* m);
+void tmesh_idmap_close(struct tmesh_idmap* m);
+/* NULL if absent. */
+void* tmesh_idmap_get(const struct tmesh_idmap* m, uint32_t key);
+/* The key must be absent. NO_MEMORY (stream scope) leaves the map unchanged. */
+TMESH_MUST_CHECK struct tmesh_status tmesh_idmap_put(struct tmesh_idmap* m, uint32_t key, void* value);
+/* Returns the removed value, or NULL if the key was absent. */
+void* tmesh_idmap_remove(struct tmesh_idmap* m, uint32_t key);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

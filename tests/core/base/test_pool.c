@@ -1,0 +1,103 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/base/pool.h"
+
+#define BLOCKS(n) ((size_t)(n) * TMESH_BLOCK_BYTES)
+
+static void sizes_are_rounded_down_and_the_budget_is_at_least_one_block(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  tmesh_pool_init(&pool, BLOCKS(3) + 1, BLOCKS(2) - 1);
+  assert_int_equal(pool.budget_count, 3);
+  assert_int_equal(pool.cached_max, 1);
+  tmesh_pool_init(&pool, 0, 0);
+  assert_int_equal(pool.budget_count, 1);
+  assert_int_equal(pool.cached_max, 0);
+  tmesh_pool_close(&pool);
+}
+
+static void a_block_is_handed_out_empty(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  tmesh_pool_init(&pool, BLOCKS(1), BLOCKS(1));
+  for (int round = 0; round < 2; round++) {
+    struct tmesh_block* b = tmesh_pool_get(&pool);
+    assert_non_null(b);
+    assert_null(b->next);
+    assert_int_equal(b->begin_bytes, 0);
+    assert_int_equal(b->end_bytes, 0);
+    b->begin_bytes = 5;
+    b->end_bytes = 7;
+    tmesh_pool_put(&pool, b);
+  }
+  tmesh_pool_close(&pool);
+}
+
+static void the_budget_bounds_live_blocks_and_refusals_are_counted(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  tmesh_pool_init(&pool, BLOCKS(2), BLOCKS(2));
+  struct tmesh_block* a = tmesh_pool_get(&pool);
+  struct tmesh_block* b = tmesh_pool_get(&pool);
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_null(tmesh_pool_get(&pool));
+  assert_null(tmesh_pool_get(&pool));
+  assert_int_equal(pool.refused_count, 2);
+  assert_int_equal(tmesh_pool_live_bytes(&pool), BLOCKS(2));
+  tmesh_pool_put(&pool, a);
+  a = tmesh_pool_get(&pool);
+  assert_non_null(a);
+  tmesh_pool_put(&pool, a);
+  tmesh_pool_put(&pool, b);
+  assert_int_equal(pool.live_count, 0);
+  assert_int_equal(pool.live_peak_count, 2);
+  tmesh_pool_close(&pool);
+}
+
+static void freed_blocks_are_reused_up_to_the_cache_limit(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_block* b[3];
+  tmesh_pool_init(&pool, BLOCKS(3), BLOCKS(2));
+  for (int i = 0; i < 3; i++) b[i] = tmesh_pool_get(&pool);
+  for (int i = 0; i < 3; i++) tmesh_pool_put(&pool, b[i]);
+  assert_int_equal(pool.cached_count, 2);
+  struct tmesh_block* again = tmesh_pool_get(&pool);
+  assert_true(again == b[0] || again == b[1]);
+  assert_int_equal(pool.cached_count, 1);
+  tmesh_pool_put(&pool, again);
+  tmesh_pool_close(&pool);
+}
+
+static void trim_gives_cached_blocks_back(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_block* b[3];
+  tmesh_pool_init(&pool, BLOCKS(3), BLOCKS(3));
+  for (int i = 0; i < 3; i++) b[i] = tmesh_pool_get(&pool);
+  for (int i = 0; i < 3; i++) tmesh_pool_put(&pool, b[i]);
+  tmesh_pool_trim(&pool, 5);
+  assert_int_equal(pool.cached_count, 3);
+  tmesh_pool_trim(&pool, 1);
+  assert_int_equal(pool.cached_count, 1);
+  assert_int_equal(pool.live_count, 0);
+  tmesh_pool_close(&pool);
+  assert_int_equal(pool.cached_count, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sizes_are_rounded_down_and_the_budget_is_at_least_one_block),
+      cmocka_unit_test(a_block_is_handed_out_empty),
+      cmocka_unit_test(the_budget_bounds_live_blocks_and_refusals_are_counted),
+      cmocka_unit_test(freed_blocks_are_reused_up_to_the_cache_limit),
+      cmocka_unit_test(trim_gives_cached_blocks_back),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
