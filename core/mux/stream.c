@@ -1,0 +1,97 @@
+/* The user's side of a stream. */
+#include "core/mux/stream.h"
+
+#include "core/base/check.h"
+#include "core/mux/mux_internal.h"
+
+void tmesh_stream_attach(struct tmesh_stream* s, void* user, tmesh_stream_event_fn fn) {
+  TMESH_ASSERT(!s->is_released && fn != NULL);
+  s->user = user;
+  s->on_event = fn;
+  if (s->events != 0) tmesh_mux_stream_event(s, 0);
+}
+
+/* Bytes, credit or the state changed: schedules the stream and wakes an idle link. */
+static void reschedule(struct tmesh_stream* s) {
+  if (tmesh_fair_writer_update(&s->mux->writer, s)) tmesh_mux_dirty(s->mux);
+}
+
+void tmesh_stream_answer(struct tmesh_stream* s, const struct tmesh_open_result* result) {
+  TMESH_ASSERT(!s->is_released && !s->is_opener);
+  if (s->state != TMESH_STREAM_OPENING) {
+    TMESH_ASSERT(tmesh_mux_stream_over(s)); /* an open is answered once */
+    return;
+  }
+  s->result = *result;
+  if (!result->accepted) {
+    tmesh_mux_stream_end(s, TMESH_EV_REFUSED, tmesh_err_stream(TMESH_E_REFUSED));
+    tmesh_mux_stream_mark(s, s->is_strict ? TMESH_MARK_OPEN_RESULT : TMESH_MARK_RESET);
+    return;
+  }
+  TMESH_ASSERT(tmesh_mux_stream_step(s, TMESH_EV_ACCEPTED));
+  /* A legacy opener may have sent everything, the HALF_CLOSE included, before we answered. */
+  if (s->in_eof) TMESH_ASSERT(tmesh_mux_stream_step(s, TMESH_EV_HALF_CLOSE_IN));
+  if (s->is_strict) tmesh_mux_stream_mark(s, TMESH_MARK_OPEN_RESULT);
+  reschedule(s);
+}
+
+size_t tmesh_stream_out_room(const struct tmesh_stream* s) {
+  if (s->state != TMESH_STREAM_OPEN && s->state != TMESH_STREAM_HALF_CLOSED_REMOTE) return 0;
+  if (s->out_eof || s->out.len_bytes >= s->out_max_bytes) return 0;
+  return s->out_max_bytes - s->out.len_bytes;
+}
+
+void tmesh_stream_out_added(struct tmesh_stream* s) {
+  TMESH_ASSERT(!s->out_eof_pulled && s->out.len_bytes <= s->out_max_bytes);
+  reschedule(s);
+}
+
+size_t tmesh_stream_write(struct tmesh_stream* s, const void* data, size_t n) {
+  size_t room = tmesh_stream_out_room(s);
+  if (n > room) n = room;
+  if (n == 0 || !tmesh_is_ok(tmesh_chunkq_append(&s->out, data, n))) return 0;
+  tmesh_stream_out_added(s);
+  return n;
+}
+
+void tmesh_stream_finish(struct tmesh_stream* s) {
+  if (tmesh_mux_stream_over(s) || s->out_eof) return;
+  s->out_eof = true;
+  reschedule(s);
+}
+
+void tmesh_stream_consumed(struct tmesh_stream* s, size_t n) {
+  if (s->state == TMESH_STREAM_RESET || n == 0) return;
+  uint32_t delta = tmesh_recv_window_consume(&s->recv, (uint32_t)n);
+  /* After its HALF_CLOSE the peer has no use for credit. */
+  if (delta == 0 || s->in_eof) return;
+  s->update_bytes += delta;
+  tmesh_mux_stream_mark(s, TMESH_MARK_WINDOW_UPDATE);
+}
+
+void tmesh_stream_reset(struct tmesh_stream* s) {
+  if (tmesh_mux_stream_over(s)) return;
+  if (tmesh_mux_stream_end(s, TMESH_EV_RESET, tmesh_err_stream(TMESH_E_CANCELLED))) {
+    tmesh_mux_stream_mark(s, TMESH_MARK_RESET);
+  }
+}
+
+void tmesh_stream_release(struct tmesh_stream* s) {
+  TMESH_ASSERT(!s->is_released);
+  tmesh_stream_reset(s);
+  s->is_released = true;
+  s->user = NULL;
+  s->on_event = NULL;
+  s->events = 0;
+  tmesh_list_remove(&s->in_events);
+  tmesh_chunkq_clear(&s->in);
+  tmesh_mux_stream_settle(s);
+}
+
+bool tmesh_stream_is_done(const struct tmesh_stream* s) {
+  return s->state == TMESH_STREAM_CLOSED;
+}
+
+bool tmesh_stream_all_written(const struct tmesh_stream* s) {
+  return s->out.len_bytes == 0 && s->batched_bytes == 0 && (!s->out_eof || s->out_eof_written);
+}

@@ -1,0 +1,142 @@
+/* One stream of a mux: state, two byte queues, two windows, pending marks.
+ *
+ * Memory: allocated by the mux (slab), freed by the mux when BOTH the protocol is
+ * done with it (over, nothing pending to send, nothing in the batch) and its user
+ * called tmesh_stream_release(). Until release the user's pointer stays valid,
+ * whatever the peer does. An idle stream holds no blocks.
+ *
+ * Events are never delivered from inside a call made by the user: they are flags
+ * on the stream, handed out by tmesh_mux_dispatch(). One thread; time is an
+ * argument where it matters.
+ */
+#ifndef TMESH_MUX_STREAM_H
+#define TMESH_MUX_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/chunkq.h"
+#include "core/base/list.h"
+#include "core/base/status.h"
+#include "core/proto/open_result.h"
+#include "core/proto/open_stream.h"
+#include "core/proto/stream_state.h"
+#include "core/proto/window.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tmesh_mux;
+struct tmesh_stream;
+
+/* What happened since the last dispatch of this stream; several bits may be set. */
+#define TMESH_STREAM_EV_RESULT 0x01u   /* opener: stream->result is valid (accepted or refused) */
+#define TMESH_STREAM_EV_READABLE 0x02u /* `in` grew, or in_eof became true */
+#define TMESH_STREAM_EV_WRITTEN 0x04u  /* stream->written_bytes left for the socket; room appeared */
+#define TMESH_STREAM_EV_OVER                                               \
+  0x08u /* reset by the peer, by an error or by the end of the link:       \
+           stream->over says why; only release() is useful now.            \
+           Comes alone: earlier flags of that stream are dropped. A stream \
+           whose two directions both ended regularly gets none */
+
+/* Called by tmesh_mux_dispatch() only. The callee may use every stream function,
+ * including release of this or any other stream. */
+typedef void (*tmesh_stream_event_fn)(void* user, struct tmesh_stream* stream, unsigned events);
+
+/* Pending control frames of a stream: at most one of each kind, in one FIFO of streams. */
+#define TMESH_MARK_OPEN 0x01u
+#define TMESH_MARK_OPEN_RESULT 0x02u
+#define TMESH_MARK_WINDOW_UPDATE 0x04u
+#define TMESH_MARK_RESET 0x08u
+
+struct tmesh_stream {
+  /* identity */
+  struct tmesh_mux* mux;
+  uint32_t id;
+  uint8_t state; /* enum tmesh_stream_state */
+  bool is_opener;
+  bool is_strict;
+  bool is_released; /* the user let go; only ever true of a stream that is over */
+
+  /* user */
+  void* user;
+  tmesh_stream_event_fn on_event;
+  uint8_t events; /* TMESH_STREAM_EV_* not yet dispatched */
+  struct tmesh_status over;
+  struct tmesh_open_result result; /* received (opener) or to be sent (acceptor) */
+
+  /* inbound: read from the link, waiting for the user */
+  struct tmesh_chunkq in;
+  struct tmesh_recv_window recv;
+  bool in_eof; /* HALF_CLOSE arrived (after every byte in `in`) */
+
+  /* outbound: from the user, waiting for the link */
+  struct tmesh_chunkq out;
+  struct tmesh_send_window send;
+  uint64_t stalled_since_us; /* when tmesh_mux_reset_stalled first saw it stalled; 0 = is not */
+  uint32_t out_max_bytes;
+  uint32_t deficit_bytes; /* deficit round-robin, RFC-less but standard: bytes this round may still send */
+  bool out_eof;           /* HALF_CLOSE queued behind every byte in `out` */
+  bool out_eof_pulled;
+  bool out_eof_written;   /* HALF_CLOSE and every byte before it were reported written */
+  uint32_t batched_bytes; /* pulled, not yet reported written */
+  size_t written_bytes;   /* reported written, not yet dispatched; valid inside the event callback */
+
+  /* pending marks */
+  uint8_t marks;
+  uint32_t update_bytes; /* increment of the pending WINDOW_UPDATE; increments add up */
+  uint32_t open_window_bytes;
+  char* open_payload; /* encoded OPEN_STREAM until pulled; owned */
+  uint32_t open_payload_len_bytes;
+
+  /* membership */
+  struct tmesh_list in_all;    /* every stream of the mux */
+  struct tmesh_list in_events; /* waiting for dispatch */
+  struct tmesh_list in_marks;  /* FIFO of streams with marks */
+  struct tmesh_list in_active; /* ring of streams with data they may send */
+};
+
+/* Takes over the stream: events go to fn(user, ...) from the next dispatch on.
+ * Events that came before are kept and delivered then. May be called again to hand
+ * the stream to another owner. */
+void tmesh_stream_attach(struct tmesh_stream* s, void* user, tmesh_stream_event_fn fn);
+
+/* Acceptor: answers the open. accepted: state becomes open (strict: OPEN_RESULT(ok)
+ * is queued ahead of any data; install the target first, requirement C5). Refused:
+ * strict sends OPEN_RESULT, legacy sends RESET; the stream is over without an OVER
+ * event. Harmless if the stream is already over. */
+void tmesh_stream_answer(struct tmesh_stream* s, const struct tmesh_open_result* result);
+
+/* Room for outbound bytes, 0 when not open for writing. */
+size_t tmesh_stream_out_room(const struct tmesh_stream* s);
+/* Bytes were put at the end of s->out by chunkq calls: schedules them. */
+void tmesh_stream_out_added(struct tmesh_stream* s);
+/* Copies at most tmesh_stream_out_room() bytes; returns how many were taken. */
+size_t tmesh_stream_write(struct tmesh_stream* s, const void* data, size_t n);
+/* HALF_CLOSE in data order. Idempotent. While opening it waits for the answer. */
+void tmesh_stream_finish(struct tmesh_stream* s);
+
+/* n bytes taken from s->in have really left for the next link or socket: returns
+ * credit to the peer when due (requirement E3). The only caller is splice. */
+void tmesh_stream_consumed(struct tmesh_stream* s, size_t n);
+
+/* Ends the stream with RESET (or silently if OPEN was not pulled yet, or the peer
+ * knows already). Queues are dropped. No OVER event for the caller. */
+void tmesh_stream_reset(struct tmesh_stream* s);
+/* The user lets go; resets first unless both directions are done. The pointer is dead afterwards. */
+void tmesh_stream_release(struct tmesh_stream* s);
+
+/* Whether both directions ended regularly (HALF_CLOSE pulled and received). */
+bool tmesh_stream_is_done(const struct tmesh_stream* s);
+/* Whether everything handed to the stream, the HALF_CLOSE included if finish was
+ * called, has been reported written. */
+bool tmesh_stream_all_written(const struct tmesh_stream* s);
+void tmesh_stream_check(const struct tmesh_stream* s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,145 @@
+/* Seeded runs: usage `sim_random [first [last]]`. A failure prints its seed and step;
+ * the same seed repeats it. */
+#include "sim_world.h"
+
+/* What one seed is about: every value is drawn from the seed. */
+struct plan {
+  unsigned streams;
+  unsigned disturb_percent; /* of the steps at which something is done, in 1/100 of a percent */
+  unsigned cut_percent;     /* chance that a link is cut at all */
+  bool allows_windowless;
+};
+
+static uint32_t pick_window(struct sim_rng* r) {
+  static const uint32_t sizes[] = {262144, 262144, 524288, 131072, 40000, 1000};
+  return sizes[sim_below(r, sizeof sizes / sizeof sizes[0])];
+}
+
+static struct sim_world_config pick_config(struct sim_rng* r) {
+  static const uint64_t latencies[] = {0, 200, 5000, 50000};
+  struct sim_world_config c = sim_world_defaults();
+  c.is_ours = sim_chance(r, 50);
+  c.client_window_bytes = pick_window(r);
+  c.hub_window_bytes = pick_window(r);
+  c.latency_us = latencies[sim_below(r, 4)];
+  c.jitter_us = sim_chance(r, 50) ? c.latency_us : 0;
+  c.link_write_max_bytes = sim_chance(r, 70) ? 65536 : (size_t)sim_range(r, 100, 20000);
+  c.target_bytes = sim_chance(r, 70) ? 65536 : (size_t)sim_range(r, 1, 200000);
+  c.open_delay_us = sim_below(r, 20000);
+  c.dial_delay_us = sim_below(r, 100000);
+  c.streams_max = sim_chance(r, 10) ? (uint32_t)sim_range(r, 1, 4) : 4000;
+  c.check_every = 3; /* co-prime with the actors, so that every one is followed by a check */
+  return c;
+}
+
+static uint64_t pick_size(struct sim_rng* r) {
+  switch (sim_below(r, 5)) {
+    case 0:
+      return 0;
+    case 1:
+      return sim_range(r, 1, 2000);
+    case 2:
+      return 262144; /* exactly one window */
+    case 3:
+      return sim_range(r, 1, 100000);
+    default:
+      return sim_range(r, 100000, 500000);
+  }
+}
+
+static void pick_end(struct sim_rng* r, struct sim_end* e) {
+  if (sim_chance(r, 30)) e->read_gap_us = sim_below(r, 20000);
+  if (sim_chance(r, 30)) e->write_gap_us = sim_below(r, 20000);
+  if (sim_chance(r, 20)) e->write_max_bytes = (size_t)sim_range(r, 3000, 20000);
+  if (sim_chance(r, 20)) e->out_max_bytes = (size_t)sim_range(r, 10000, 100000);
+  if (sim_chance(r, 20)) e->in_max_bytes = (size_t)sim_range(r, 1000, 50000);
+  if (e->total_bytes < 5000 && sim_chance(r, 50)) e->read_max_bytes = (size_t)sim_range(r, 100, 2000);
+}
+
+static void open_one(struct sim_world* w, const struct plan* plan) {
+  struct sim_rng* r = &w->rng;
+  bool has_windows = !plan->allows_windowless || sim_chance(r, 70);
+  struct sim_stream* s = sim_world_open(w, sim_chance(r, 70), has_windows, pick_size(r), pick_size(r));
+  pick_end(r, &s->local);
+  pick_end(r, &s->target);
+  s->is_refused_by_agent = sim_chance(r, 8);
+}
+
+static void disturb(struct sim_world* w) {
+  struct sim_rng* r = &w->rng;
+  struct sim_stream* s = &w->streams[sim_below(r, w->streams_count)];
+  switch (sim_below(r, 6)) {
+    case 0:
+      sim_stream_give_up(s, SIM_CLIENT);
+      break;
+    case 1:
+      sim_stream_give_up(s, SIM_HUB);
+      break;
+    case 2:
+      sim_stream_give_up(s, SIM_AGENT);
+      break;
+    case 3:
+      sim_stream_break_end(s, false);
+      break;
+    case 4:
+      sim_stream_break_end(s, true);
+      break;
+    default: {
+      struct sim_side* side = &w->link[sim_below(r, 2)].side[sim_below(r, 2)];
+      if (!side->link->is_cut && side->mux.control_count < 32) {
+        SIM_CHECK(tmesh_is_ok(tmesh_mux_control(&side->mux, TMESH_FRAME_PING, "12345678", 8)));
+      }
+    }
+  }
+}
+
+/* Streams without windows may be reset for backpressure; nothing else may end by itself. */
+static void check_outcome(struct sim_world* w, bool was_cut) {
+  uint64_t backpressure = 0;
+  for (int i = 0; i < 2; i++) {
+    for (int k = 0; k < 2; k++) backpressure += w->link[i].side[k].mux.stats.legacy_backpressure_count;
+  }
+  for (unsigned i = 0; i < w->streams_count; i++) {
+    struct sim_stream* s = &w->streams[i];
+    bool may_fail =
+        s->is_disturbed || was_cut || (!s->has_windows && backpressure > 0) || w->config.streams_max < 100;
+    if (!may_fail) sim_stream_check_complete(s);
+  }
+}
+
+static void run_seed(uint64_t seed) {
+  struct sim_rng r = sim_rng_init(seed ^ UINT64_C(0x5eed));
+  struct sim_world_config config = pick_config(&r);
+  struct plan plan = {.streams = (unsigned)sim_range(&r, 1, 10),
+                      .disturb_percent = sim_chance(&r, 50) ? 0 : (unsigned)sim_range(&r, 10, 200),
+                      .cut_percent = 15,
+                      .allows_windowless = sim_chance(&r, 40)};
+  uint64_t cut_at_step = sim_chance(&r, plan.cut_percent) ? sim_range(&r, 1, 2000) : 0;
+  struct sim_world w;
+  sim_world_init(&w, &config, seed);
+  bool is_alive = true;
+  while (is_alive || w.streams_count < plan.streams) {
+    if (w.streams_count < plan.streams && (!is_alive || sim_chance(&w.rng, 5))) open_one(&w, &plan);
+    if (w.streams_count > 0 && sim_below(&w.rng, 10000) < plan.disturb_percent) disturb(&w);
+    if (sim_step + 1 == cut_at_step) sim_link_cut(&w.link[sim_below(&w.rng, 2)]);
+    is_alive = sim_world_step(&w);
+  }
+  sim_world_check(&w);
+  bool was_cut = w.link[0].is_cut || w.link[1].is_cut;
+  /* A disturbed stream may wait for somebody who is gone only if nobody was told; everybody is. */
+  check_outcome(&w, was_cut);
+  sim_world_close(&w);
+}
+
+int main(int argc, char** argv) {
+  uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+  uint64_t last = argc > 2 ? strtoull(argv[2], NULL, 10) : (argc > 1 ? first : 400);
+  sim_report_on_abort();
+  uint64_t steps = 0;
+  for (uint64_t seed = first; seed <= last; seed++) {
+    run_seed(seed);
+    steps += sim_step;
+  }
+  printf("%llu seeds, %llu steps\n", (unsigned long long)last + 1 - first, (unsigned long long)steps);
+  return 0;
+}
