@@ -1,0 +1,29 @@
+/* What tcp.c, transport.c and listener.c share about sockets. Internal to core/loop. */
+#ifndef TMESH_LOOP_SOCKET_H
+#define TMESH_LOOP_SOCKET_H
+
+#include "core/loop/loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one table from libuv's errors (negative errno) to codes. UV_EOF is CLOSED, what
+ * is not listed is IO. Never OK. */
+enum tmesh_code tmesh_code_from_uv(int uv_error);
+
+/* Initialises the handle and gives it fd, non-blocking and without Nagle's delay
+ * (LESSONS P-C13, P-C14). On an error fd is closed and the handle is still to be closed. */
+int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd);
+/* The close that follows sends RST and drops what the kernel holds, so that the peer
+ * does not take a cut stream for a complete one (LESSONS R5). Unlike
+ * uv_tcp_close_reset() legal at any time. */
+void tmesh_socket_reset_on_close(uv_tcp_t* handle);
+/* ::ffff:a.b.c.d becomes a.b.c.d, in place: one peer has one spelling. */
+void tmesh_sockaddr_unmap(struct sockaddr_storage* address);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

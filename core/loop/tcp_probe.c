@@ -1,0 +1,58 @@
+/* A socket that is not read is deaf: neither FIN nor RST of the peer is reported. So
+ * the kernel is asked. */
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "core/loop/socket.h"
+#include "core/loop/tcp_internal.h"
+
+enum peer_state { PEER_ALIVE, PEER_ENDED, PEER_GONE };
+
+static enum peer_state look(const struct tmesh_tcp* t, int fd) {
+  struct tcp_info info;
+  socklen_t len = sizeof info;
+
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0) return PEER_ALIVE; /* not TCP */
+  switch (info.tcpi_state) {
+    case TCP_CLOSE_WAIT:
+    case TCP_LAST_ACK:
+    case TCP_CLOSING:
+    case TCP_TIME_WAIT:
+      return PEER_ENDED;
+    case TCP_CLOSE:
+      /* Both sides sent FIN and the kernel is done, but our bytes are still there to be read. */
+      return t->is_shutting_down ? PEER_ENDED : PEER_GONE;
+    default:
+      return PEER_ALIVE;
+  }
+}
+
+void tmesh_tcp_probe(struct tmesh_tcp* t) {
+  const uint64_t now_us = tmesh_loop_now_us(t->loop);
+  int error = 0;
+  socklen_t len = sizeof error;
+  uv_os_fd_t fd;
+
+  if (t->paused_since_us == 0) return;
+  if (uv_fileno((const uv_handle_t*)&t->tcp, &fd) != 0) {
+    tmesh_tcp_break(t, TMESH_E_IO);
+    return;
+  }
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0) {
+    tmesh_tcp_break(t, tmesh_code_from_uv(-error));
+    return;
+  }
+  const enum peer_state state = look(t, fd);
+  if (state == PEER_GONE) {
+    tmesh_tcp_break(t, TMESH_E_RESET);
+    return;
+  }
+  if (state == PEER_ENDED && t->half_closed_us == 0) t->half_closed_us = now_us;
+  /* It will send nothing more and what it sent is not taken: nobody would ever notice
+   * that it has gone for good. */
+  if (t->half_closed_us != 0 && now_us - t->half_closed_us >= t->loop->stalled_close_us) {
+    tmesh_tcp_break(t, TMESH_E_TIMEOUT);
+    return;
+  }
+  tmesh_alarm_set(t->loop, &t->alarm, now_us + t->loop->paused_probe_us);
+}
