@@ -1,0 +1,176 @@
+#include "cpp/config/build.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cpp/base/address.hpp"
+#include "cpp/base/file.hpp"
+#include "cpp/base/parse.hpp"
+
+namespace tmesh::config {
+namespace {
+
+constexpr std::size_t kSecretFileBytesMax = 4096;  // a token has 43 characters
+constexpr std::size_t kMetadataItemsMax = 32;      // WIRE 2, agent metadata
+
+}  // namespace
+
+Origin Build::where(std::string_view path) const {
+  const Setting& setting = settings.at(path);
+  if (setting.is_set() || source.file.empty()) return setting.origin;
+  return {Origin::Kind::file, source.file, 0};
+}
+
+void Build::require(std::string_view path) {
+  const Setting& setting = settings.at(path);
+  if (purpose == Purpose::print || setting.is_refused || !setting.text().empty()) return;
+  error(path, "is required (in the file, as --" + std::string(path) + " or as " + env_name(path) + ")");
+}
+
+void Build::require_readable(std::string_view path) {
+  if (!looks_at_files() || settings.text(path).empty()) return;
+  const Result<void> readable = check_readable(settings.string(path));
+  if (!readable) error(path, std::string("the file cannot be read: ") + readable.error().text);
+}
+
+Capabilities build_capabilities(Build& build, const std::string& role) {
+  const std::string prefix = role + ".capabilities.";
+  return {build.settings.boolean(prefix + "open_result"), build.settings.boolean(prefix + "flow_control"),
+          build.settings.boolean(prefix + "fair_writer")};
+}
+
+Limits build_limits(Build& build, const std::string& role) {
+  const std::string prefix = role + ".limits.";
+  Limits limits;
+  limits.memory_budget_bytes = build.settings.number(prefix + "memory_budget");
+  limits.max_window_bytes = build.settings.number(prefix + "max_window");
+  // One stream must not be able to take the whole budget.
+  const uint64_t most = limits.memory_budget_bytes / 4;
+  if (limits.max_window_bytes > most) {
+    if (build.settings.is_set(prefix + "max_window")) {
+      build.warn(prefix + "max_window", "is lowered to a quarter of " + prefix + "memory_budget");
+    }
+    limits.max_window_bytes = most;
+    build.settings.replace(prefix + "max_window", std::to_string(most));
+  }
+  const Rate rate = build.settings.rate(prefix + "window_violations");
+  limits.window_violations_count = rate.count;
+  limits.window_violations_interval_us = rate.interval_us;
+  limits.stalled_close_timeout_us = build.settings.number(prefix + "stalled_close_timeout");
+  return limits;
+}
+
+LogSettings build_log(Build& build, const std::string& role) {
+  LogSettings out;
+  out.level = log::level_from(build.settings.text(role + ".log_level")).value_or(out.level);
+  out.format = log::format_from(build.settings.text(role + ".log_format")).value_or(out.format);
+  return out;
+}
+
+PoolSettings build_pool(Build& build, const std::string& role) {
+  const std::string prefix = role + ".connections.";
+  PoolSettings pool;
+  pool.min_count = build.settings.number(prefix + "min");
+  pool.max_count = build.settings.number(prefix + "max");
+  pool.high_watermark_count = build.settings.number(prefix + "high_watermark");
+  pool.low_watermark_count = build.settings.number(prefix + "low_watermark");
+  pool.evaluation_interval_us = build.settings.number(prefix + "evaluation_interval");
+  pool.cooldown_us = build.settings.number(prefix + "cooldown");
+  if (pool.max_count < pool.min_count) build.error(prefix + "max", "must not be below " + prefix + "min");
+  if (pool.low_watermark_count > pool.high_watermark_count) {
+    build.error(prefix + "low_watermark", "must not be above " + prefix + "high_watermark");
+  }
+  return pool;
+}
+
+std::vector<MetadataItem> build_metadata(Build& build, const std::string& role) {
+  std::vector<MetadataItem> items;
+  const std::string path = role + ".metadata";
+  const std::vector<Element>& elements = build.settings.elements(path);
+  if (elements.size() > kMetadataItemsMax) build.error(path, "must have at most 32 items");
+  for (const Element& element : elements) {
+    const auto complain = [&](std::string_view name, const char* message) {
+      build.problems.error(element.where(name), element.path + "." + std::string(name), message);
+    };
+    MetadataItem item;
+    item.name = element.text("name");
+    item.source = element.text("source") == "file" ? MetadataItem::Kind::file : MetadataItem::Kind::env;
+    item.path = element.text("path");
+    item.key = element.text("key");
+    const bool is_file = item.source == MetadataItem::Kind::file;
+    const std::string_view needed = is_file ? "path" : "key";
+    const bool is_known = std::any_of(items.begin(), items.end(),
+                                      [&](const MetadataItem& other) { return other.name == item.name; });
+    if (item.name.empty() && (!element.has("name") || !element.find("name")->is_refused)) {
+      complain("name", "is required");
+    } else if (!item.name.empty() && is_known) {
+      complain("name", "is used twice");
+    }
+    const bool is_refused = element.has(needed) && element.find(needed)->is_refused;
+    if (element.text(needed).empty() && !is_refused) complain(needed, "is required");
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+ServerLink build_server_link(Build& build, const std::string& role, std::string_view default_path) {
+  const std::string url_path = role + ".server_url";
+  const std::string ca_path = role + ".tls.ca_file";
+  ServerLink link;
+  build.require(url_path);
+  build.require_readable(ca_path);
+  link.url = build.settings.string(url_path);
+  link.ca_file = build.settings.string(ca_path);
+  const Result<Url> url = parse_ws_url(link.url);
+  if (!url) return link;  // empty; the required-check has spoken
+  link.endpoint = *url;
+  if (link.endpoint.path == "/") link.endpoint.path = default_path;
+  if (!url->is_tls && !is_loopback_host(url->host)) {
+    build.warn(url_path, "sends the token unencrypted to another machine; use wss://");
+  }
+  if (!url->is_tls && !link.ca_file.empty()) build.warn(ca_path, "has no effect with a ws:// URL");
+  return link;
+}
+
+Secret read_secret(Build& build, std::string_view path) {
+  const std::string file = build.settings.string(path);
+  Result<std::string> content = read_file(file, kSecretFileBytesMax);
+  if (!content) {
+    build.error(path, std::string("the file cannot be read: ") + content.error().text);
+    return {};
+  }
+  Secret secret(content->substr(0, content->find_last_not_of(" \t\r\n") + 1));
+  secure_wipe(*content);
+  if (secret.empty()) build.error(path, "the file is empty");
+  if (is_open_to_others(file)) {
+    build.warn(path, "other users have access to the file; its mode should be 0600");
+  }
+  return secret;
+}
+
+Secret build_token(Build& build, const std::string& role) {
+  const std::string token_path = role + ".token";
+  const std::string file_path = role + ".token_file";
+  const Setting& token = build.settings.at(token_path);
+  const Setting& file = build.settings.at(file_path);
+  if (file.text().empty()) {
+    if (!file.is_refused) build.require(token_path);
+    return Secret(token.text());
+  }
+  if (!token.text().empty()) {
+    if (token.origin.kind > file.origin.kind) return Secret(token.text());
+    if (token.origin.kind == file.origin.kind) {
+      build.error(file_path, "is set beside " + token_path + "; set only one of them");
+      return {};
+    }
+  }
+  if (!build.looks_at_files()) return {};
+  Secret secret = read_secret(build, file_path);
+  if (has_space_or_control(secret.reveal())) {
+    build.error(file_path, "the file must hold one token and nothing else");
+    return {};
+  }
+  return secret;
+}
+
+}  // namespace tmesh::config

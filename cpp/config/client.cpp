@@ -1,0 +1,109 @@
+#include "cpp/config/client.hpp"
+
+#include <algorithm>
+
+#include "cpp/config/build.hpp"
+
+namespace tmesh::config {
+namespace {
+
+constexpr std::size_t kCredentialBytesMax = 255;  // RFC 1929 section 2; Basic keeps to it
+
+struct CredentialSource {
+  const char* username_variable;
+  const char* password_variable;
+  const char* file_path;
+};
+
+// "user name, newline, password" (a colon may stand in either).
+Credentials credentials_from_file(Build& build, const char* path) {
+  const Secret content = read_secret(build, path);
+  if (content.empty()) return {};
+  const std::string_view text = content.reveal();
+  const std::size_t end = text.find('\n');
+  std::string_view username = text.substr(0, end);
+  std::string_view password = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  if (username.ends_with('\r')) username.remove_suffix(1);
+  if (password.empty() || password.find('\n') != std::string_view::npos) {
+    build.error(path, "the file must hold a user name and a password on two lines");
+    return {};
+  }
+  return {std::string(username), Secret(password)};
+}
+
+Credentials build_credentials(Build& build, const CredentialSource& source, bool is_needed) {
+  const std::string_view username = environment_value(build.source, source.username_variable);
+  const std::string_view password = environment_value(build.source, source.password_variable);
+  Credentials out;
+  Origin where{Origin::Kind::env, source.password_variable, 0};
+  if (!username.empty() || !password.empty()) {
+    out = {std::string(username), Secret(password)};
+    if (username.empty() || password.empty()) {
+      build.problems.error(
+          where, "",
+          std::string("needs both ") + source.username_variable + " and " + source.password_variable);
+      return {};
+    }
+  } else if (!build.settings.text(source.file_path).empty()) {
+    where = build.where(source.file_path);
+    if (!build.looks_at_files()) return {};
+    out = credentials_from_file(build, source.file_path);
+    if (out.empty()) return {};
+  }
+  if (out.username.size() > kCredentialBytesMax || out.password.size() > kCredentialBytesMax) {
+    build.problems.error(where, "", "user name and password must have at most 255 bytes each");
+  }
+  if (!is_needed || !out.empty() || build.purpose == Purpose::print) return out;
+  const std::string message = std::string("needs ") + source.username_variable + " and " +
+                              source.password_variable + ", or " + source.file_path;
+  if (build.purpose == Purpose::run) {
+    build.error("client.tunnels", message);
+  } else {
+    build.warn("client.tunnels", message);
+  }
+  return out;
+}
+
+RemoteValidationSettings build_remote_validation(const Settings& s) {
+  const std::string prefix = "client.remote_validation.";
+  return {s.number(prefix + "positive_ttl"), s.number(prefix + "negative_ttl"), s.number(prefix + "timeout"),
+          s.number(prefix + "max_entries")};
+}
+
+}  // namespace
+
+ClientConfig build_client(Build& build) {
+  const Settings& s = build.settings;
+  ClientConfig config;
+  config.server = build_server_link(build, "client", "/ws/client");
+  config.token = build_token(build, "client");
+  config.instance_id = s.string("client.instance_id");
+  config.instance_id_path = s.string("client.instance_id_path");
+  config.connections = build_pool(build, "client");
+  config.open_timeout_us = s.number("client.stream.open_timeout");
+  config.inbound_buffer_bytes = s.number("client.stream.inbound_buffer_bytes");
+  config.handshake_timeout_us = s.number("client.handshake_timeout");
+  config.udp_idle_timeout_us = s.number("client.udp_idle_timeout");
+  config.remote_validation = build_remote_validation(s);
+  config.metadata = build_metadata(build, "client");
+  config.tunnels = build_tunnels(build);
+  const auto any_with = [&](Tunnel::Auth auth) {
+    return std::any_of(config.tunnels.begin(), config.tunnels.end(),
+                       [&](const Tunnel& tunnel) { return tunnel.auth == auth; });
+  };
+  config.socks5 = build_credentials(
+      build, {"TUNNELMESH_SOCKS5_USERNAME", "TUNNELMESH_SOCKS5_PASSWORD", "client.socks5_credentials_file"},
+      any_with(Tunnel::Auth::password));
+  config.http_proxy = build_credentials(build,
+                                        {"TUNNELMESH_HTTP_PROXY_USERNAME", "TUNNELMESH_HTTP_PROXY_PASSWORD",
+                                         "client.http_proxy_credentials_file"},
+                                        any_with(Tunnel::Auth::basic));
+  config.capabilities = build_capabilities(build, "client");
+  config.limits = build_limits(build, "client");
+  config.shutdown_timeout_us = s.number("client.shutdown_timeout");
+  config.log = build_log(build, "client");
+  config.status_socket = s.string("client.status_socket");
+  return config;
+}
+
+}  // namespace tmesh::config

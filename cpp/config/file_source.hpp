@@ -1,0 +1,22 @@
+// A configuration file into Settings (private to this folder).
+#pragma once
+
+#include <string>
+
+#include "cpp/config/key_table.hpp"
+#include "cpp/config/problems.hpp"
+#include "cpp/config/settings.hpp"
+
+namespace tmesh::config {
+
+// Reads and applies the file. With `takes_tunnels` false, client.tunnels is checked
+// but not kept.
+void apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
+                Problems& problems);
+
+// Stores the texts if every one is valid for the key; otherwise says so and marks
+// the setting as refused. A list gets the texts as its items.
+void store(Setting& setting, const Key& key, std::vector<std::string> texts, Origin origin,
+           Problems& problems, std::string_view shown_path);
+
+}  // namespace tmesh::config

@@ -1,0 +1,58 @@
+// Keys that every program reads, or that belong to the deployment as a whole.
+#include <array>
+
+#include "cpp/config/checks.hpp"
+#include "cpp/config/key_rows.hpp"
+
+namespace tmesh::config::rows {
+namespace {
+
+constexpr std::array kRows = {
+    choice("mode", "local|cluster", "local", kServer,
+           "one server with its own SQLite, or several on one MySQL"),
+    choice("storage.driver", "sqlite|mysql", "sqlite", kServer, "database").flag("storage-driver"),
+    text("storage.sqlite.path", "tunnelmesh.db", kServer, "database file").checked(check_no_control),
+    boolean("storage.auto_init", "true", kServer, "create or upgrade the schema at start")
+        .flag("storage-auto-init"),
+    text("storage.mysql.dsn", "", kServer, "user:password@tcp(host:port)/database")
+        .checked(check_no_control)
+        .secret(),
+    boolean("storage.mysql.tls", "false", kServer,
+            "encrypt and verify the database connection; overrides the DSN's own setting"),
+    text("storage.mysql.ca", "", kServer, "CA certificates for the database").checked(check_no_control),
+    text("storage.mysql.cert", "", kServer, "client certificate for the database").checked(check_no_control),
+    text("storage.mysql.key", "", kServer, "key of that certificate").checked(check_no_control),
+    choice("registry.type", "database|etcd", "database", kServer, "where servers find one another")
+        .flag("registry")
+        .no_effect("registry"),
+    list("registry.endpoints", "", kServer, "addresses of the registry").no_effect("registry"),
+    text("node.id", "", kServer, "identity of this server in a cluster; generated when empty")
+        .checked(check_id)
+        .flag("node-id"),
+    text("node.id_path", "/var/lib/tunnelmesh/node-id", kServer, "file that keeps a generated node.id")
+        .checked(check_no_control)
+        .flag("node-id-path"),
+    list("security.allowed_hosts", "", kServer, "Host headers that are served; empty = any")
+        .checked(check_allowed_host),
+    list("security.allowed_origins", "", kServer, "Origin headers that are served; empty = any bare origin")
+        .checked(check_origin),
+    boolean("security.allow_legacy_connection_tokens", "false", kServer,
+            "let agents connect with a management token (deprecated)"),
+    make("security.auth", Type::tree, "", kServer, "sign-in options of later versions")
+        .unavailable("security.auth"),
+    boolean("tls.enabled", "false", kServer, "serve HTTPS and WSS on server.http_addr"),
+    text("tls.cert_file", "", kServer, "certificate chain, PEM").checked(check_no_control),
+    text("tls.key_file", "", kServer, "key of the certificate, PEM").checked(check_no_control),
+    choice("tls.min_version", "1.2|1.3", "1.2", kServer, "oldest TLS version accepted"),
+    text("downloads.github_repository", "", kServer, "owner/name shown on the download page")
+        .checked(check_no_control)
+        .no_effect("downloads"),
+};
+
+}  // namespace
+
+std::span<const Key> common() {
+  return kRows;
+}
+
+}  // namespace tmesh::config::rows
