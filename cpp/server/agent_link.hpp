@@ -1,0 +1,81 @@
+// The server's side of one agent's WebSocket.
+//
+// Waits one second for the AGENT_HELLO (WIRE E), checks it against the token, registers
+// the link, answers with the AGENT_METADATA_ACK before any OPEN can leave (LESSONS Z4).
+// Later metadata updates are acknowledged or refused without ending the session.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/proto/metadata.h"
+#include "cpp/config/server.hpp"
+#include "cpp/server/agent_registry.hpp"
+#include "cpp/server/credential_service.hpp"
+#include "cpp/session/session.hpp"
+
+namespace tmesh::server {
+
+class AgentLink;
+
+class AgentLinkOwner {
+ public:
+  // The link is over: destroy it.
+  virtual void on_agent_link_down(AgentLink& link) = 0;
+
+ protected:
+  ~AgentLinkOwner() = default;
+};
+
+class AgentLink final : public RegisteredLink, private session::SessionHandler {
+ public:
+  static constexpr uint64_t kHelloDeadline_us = 1'000'000;
+
+  AgentLink(net::Loop& loop, AgentRegistry& registry, const config::ServerConfig& config, Identity identity,
+            AgentLinkOwner& owner);
+  ~AgentLink();
+
+  // Takes the upgraded transport over. NO_MEMORY.
+  Result<void> start(net::Transport transport, std::span<const uint8_t> early);
+  // Agents of ours keep their streams after GOAWAY; deployed ones end the session at
+  // once, so they get it last (WIRE D).
+  void begin_drain();
+
+  bool takes_opens() const override { return is_registered_ && session_ != nullptr && session_->takes_opens(); }
+  std::size_t streams_count() const override { return session_->live_streams_count(); }
+  uint64_t last_heard_us() const override { return session_->last_read_us(); }
+  void on_replaced() override;
+
+  uint32_t capabilities() const { return capabilities_; }
+  tmesh_mux* mux() { return session_->mux(); }
+  const Identity& identity() const { return identity_; }
+
+ private:
+  void on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;
+  tmesh_status on_control(session::Session& session, const tmesh_frame_header& header,
+                          std::span<const uint8_t> payload) override;
+  void on_goaway(session::Session& session) override;
+  void on_down(session::Session& session, tmesh_status why) override;
+
+  tmesh_status on_hello(const tmesh_agent_metadata& hello);
+  void on_update(const tmesh_agent_metadata& update);
+  void send_ack(const tmesh_agent_metadata* about, bool is_idempotent, const tmesh_metadata_error* error);
+  void on_hello_deadline();
+
+  net::Loop& loop_;
+  AgentRegistry& registry_;
+  const config::ServerConfig& config_;
+  const Identity identity_;
+  AgentLinkOwner& owner_;
+  std::unique_ptr<session::Session> session_;
+  Ticket hello_deadline_;
+  uint32_t capabilities_ = 0;
+  std::string node_id_;
+  uint64_t revision_ = 0;
+  uint64_t revision_hash_ = 0;
+  uint64_t payload_hash_ = 0;
+  bool is_registered_ = false;
+};
+
+}  // namespace tmesh::server

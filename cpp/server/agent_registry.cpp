@@ -1,0 +1,52 @@
+#include "cpp/server/agent_registry.hpp"
+
+#include <algorithm>
+
+namespace tmesh::server {
+
+AgentRegistry::Registration AgentRegistry::add(RegisteredLink& link) {
+  auto& links = agents_[link.agent_id];
+  const auto same = std::find_if(links.begin(), links.end(),
+                                 [&](const RegisteredLink* l) { return l->connection_id == link.connection_id; });
+  if (same != links.end()) {
+    if (link.epoch <= (*same)->epoch) return Registration::stale_epoch;
+    RegisteredLink* const old = *same;
+    *same = &link;
+    old->on_replaced();
+    return Registration::registered;
+  }
+  if (links.size() >= max_links_per_agent_) {
+    if (links.empty()) agents_.erase(link.agent_id);
+    return Registration::too_many;
+  }
+  links.push_back(&link);
+  return Registration::registered;
+}
+
+void AgentRegistry::remove(RegisteredLink& link) {
+  const auto agent = agents_.find(link.agent_id);
+  if (agent == agents_.end()) return;
+  std::erase(agent->second, &link);
+  if (agent->second.empty()) agents_.erase(agent);
+}
+
+RegisteredLink* AgentRegistry::select(std::string_view agent_id) const {
+  const auto agent = agents_.find(agent_id);
+  if (agent == agents_.end()) return nullptr;
+  RegisteredLink* best = nullptr;
+  for (RegisteredLink* link : agent->second) {
+    if (!link->takes_opens()) continue;
+    if (best == nullptr || link->streams_count() < best->streams_count() ||
+        (link->streams_count() == best->streams_count() && link->last_heard_us() > best->last_heard_us())) {
+      best = link;
+    }
+  }
+  return best;
+}
+
+std::size_t AgentRegistry::links_count(std::string_view agent_id) const {
+  const auto agent = agents_.find(agent_id);
+  return agent == agents_.end() ? 0 : agent->second.size();
+}
+
+}  // namespace tmesh::server

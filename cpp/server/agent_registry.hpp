@@ -1,0 +1,57 @@
+// The agents that are connected to this server, and which link a new stream takes.
+//
+// Links register after a good hello and leave when they go down. One registration per
+// (agent id, connection id): a newer epoch replaces the older link, an equal or older
+// one is refused (fencing). At most max_links_per_agent per agent. Selection: the link
+// that takes opens and has the fewest streams; tie: the one heard of last. Holds
+// pointers, owns nothing. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tmesh::server {
+
+// What the registry needs to know of a link.
+class RegisteredLink {
+ public:
+  virtual bool takes_opens() const = 0;
+  virtual std::size_t streams_count() const = 0;
+  virtual uint64_t last_heard_us() const = 0;
+  // A newer link of the same connection id took its place.
+  virtual void on_replaced() = 0;
+
+  std::string agent_id;
+  std::string connection_id;
+  int64_t epoch = 0;
+
+ protected:
+  ~RegisteredLink() = default;
+};
+
+class AgentRegistry {
+ public:
+  enum class Registration { registered, stale_epoch, too_many };
+
+  explicit AgentRegistry(std::size_t max_links_per_agent) : max_links_per_agent_(max_links_per_agent) {}
+
+  // agent_id, connection_id and epoch of the link are set and stay until remove().
+  Registration add(RegisteredLink& link);
+  // Harmless if it is not registered.
+  void remove(RegisteredLink& link);
+
+  // Null when no link of the agent takes opens.
+  RegisteredLink* select(std::string_view agent_id) const;
+  std::size_t links_count(std::string_view agent_id) const;
+  std::size_t max_links_per_agent() const { return max_links_per_agent_; }
+
+ private:
+  const std::size_t max_links_per_agent_;
+  std::map<std::string, std::vector<RegisteredLink*>, std::less<>> agents_;
+};
+
+}  // namespace tmesh::server

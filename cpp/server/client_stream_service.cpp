@@ -1,0 +1,45 @@
+#include "cpp/server/client_stream_service.hpp"
+
+#include "cpp/base/log.hpp"
+
+namespace tmesh::server {
+
+ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& authorizer, AgentRegistry& registry,
+                                         const config::ServerStreamSettings& settings)
+    : timers_(timers),
+      authorizer_(authorizer),
+      registry_(registry),
+      slots_(settings.active_per_token_max, settings.active_per_agent_max),
+      executor_(timers, {static_cast<std::size_t>(settings.concurrent_opens_max),
+                         static_cast<std::size_t>(settings.pending_opens_max),
+                         static_cast<std::size_t>(settings.opens_per_link_max)}) {}
+
+ClientStreamService::~ClientStreamService() = default;
+
+void ClientStreamService::open(const ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) {
+  const OpenFlowParts parts{timers_, executor_, authorizer_, registry_, slots_, *this};
+  flows_.push_back(std::make_unique<OpenFlow>(parts, stream, open));
+  OpenFlow& flow = *flows_.back();
+  flow.place = std::prev(flows_.end());
+  flow.start(link.identity().token_id, link.id());
+}
+
+void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot) {
+  relays_.emplace_back(client_side, agent_side, std::move(slot),
+                       StreamRelay::Done::bind<&ClientStreamService::on_relay_done>(this));
+  relays_.back().place = std::prev(relays_.end());
+  stats_.opened_count++;
+  // Installed first, then answered (requirement C7): DATA behind the answer finds its relay.
+  const auto accepted = tmesh_open_accept();
+  tmesh_stream_answer(client_side, &accepted);
+  relays_.back().start();
+}
+
+void ClientStreamService::on_flow_over(OpenFlow& flow) { flows_.erase(flow.place); }
+
+void ClientStreamService::on_relay_done(StreamRelay& relay, tmesh_status why) {
+  log::debug("relay_done", {{"reason", tmesh_code_name(why.code)}});
+  relays_.erase(relay.place);
+}
+
+}  // namespace tmesh::server

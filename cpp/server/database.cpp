@@ -1,0 +1,47 @@
+#include "cpp/server/database.hpp"
+
+#include <utility>
+
+namespace tmesh::server {
+
+Database::Database(std::unique_ptr<storage::Db> db)
+    : db_(std::move(db)),
+      credentials_(*db_, storage::system_clock()),
+      authorizer_(*db_, storage::system_clock()) {}
+
+Database::~Database() = default;
+
+Result<std::unique_ptr<Database>> Database::create(net::Loop& loop, std::unique_ptr<storage::Db> db) {
+  std::unique_ptr<Database> database(new Database(std::move(db)));
+  auto workers = net::Workers::create(loop, 1, kPendingMax);
+  if (!workers) return std::unexpected(workers.error());
+  database->workers_ = std::move(*workers);
+  return database;
+}
+
+Result<Ticket> Database::authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) {
+  return workers_->submit([this, request = std::move(request)] { return authorizer_.authorize(request); }, done);
+}
+
+Result<Ticket> Database::authenticate(const Secret& secret, TokenType type, Delegate<void(Result<Identity>)> done) {
+  return workers_->submit(
+      [this, secret = Secret(secret), type]() -> Result<Identity> {
+        auto identity = credentials_.authenticate(secret.reveal(), type);
+        // Best effort: a database that cannot note the time of use still knows the token.
+        if (identity) (void)credentials_.note_use(identity->token_id);
+        return identity;
+      },
+      done);
+}
+
+Result<Ticket> Database::ping(Delegate<void(bool)> done) {
+  return workers_->submit(
+      [this] {
+        return db_->query("SELECT version FROM schema_meta WHERE id = 1", {}, Delegate<bool(const storage::Row&)>::free<
+                              [](void*, const storage::Row&) { return true; }>(nullptr))
+            .has_value();
+      },
+      done);
+}
+
+}  // namespace tmesh::server

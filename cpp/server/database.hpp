@@ -1,0 +1,52 @@
+// The database on its own thread, as asynchronous calls for the loop.
+//
+// Owns the worker pool and the connection that only its thread touches (SQLite has one
+// writer; a second connection would only wait for it). Every call returns a Ticket;
+// results come on the loop. LIMIT as an error of the call itself: too many calls wait.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cpp/base/redact.hpp"
+#include "cpp/net/workers.hpp"
+#include "cpp/server/authorizer.hpp"
+#include "cpp/server/credential_service.hpp"
+#include "cpp/storage/db.hpp"
+
+namespace tmesh::server {
+
+// Decides streams; the cache is another implementation in front of this one.
+class StreamAuthorizer {
+ public:
+  virtual ~StreamAuthorizer() = default;
+  // Errors of Authorizer::authorize, and LIMIT.
+  virtual Result<Ticket> authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) = 0;
+};
+
+class Database final : public StreamAuthorizer {
+ public:
+  // Waiting calls beyond the open executor's own bound: upgrades and health checks.
+  static constexpr std::size_t kPendingMax = 4096;
+
+  // Takes a connection whose schema was checked.
+  static Result<std::unique_ptr<Database>> create(net::Loop& loop, std::unique_ptr<storage::Db> db);
+  ~Database() override;
+
+  Result<Ticket> authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) override;
+  // The secret is copied into the call and wiped with it.
+  Result<Ticket> authenticate(const Secret& secret, TokenType type, Delegate<void(Result<Identity>)> done);
+  // Reads one row.
+  Result<Ticket> ping(Delegate<void(bool)> done);
+
+ private:
+  explicit Database(std::unique_ptr<storage::Db> db);
+
+  std::unique_ptr<storage::Db> db_;
+  CredentialService credentials_;
+  Authorizer authorizer_;
+  std::unique_ptr<net::Workers> workers_;  // last: ends its thread before the rest goes
+};
+
+}  // namespace tmesh::server

@@ -1,0 +1,39 @@
+// GET /health/live and /health/ready (INTERFACE 6.3). Liveness does no I/O. Readiness
+// asks the database, at most one second; no error text leaves the server.
+#pragma once
+
+#include <list>
+#include <memory>
+
+#include "cpp/http/exchange.hpp"
+#include "cpp/server/database.hpp"
+
+namespace tmesh::server {
+
+class LiveHandler final : public http::Handler {
+ public:
+  void on_request(http::Exchange& exchange) override;
+};
+
+class ReadyHandler final : public http::Handler {
+ public:
+  static constexpr uint64_t kDatabaseTimeout_us = 1'000'000;
+
+  ReadyHandler(Timers& timers, Database& database);
+  ~ReadyHandler();
+
+  void on_request(http::Exchange& exchange) override;
+  // From now on not ready: a balancer shall send nothing new.
+  void begin_drain() { is_draining_ = true; }
+
+ private:
+  class Check;
+  friend class Check;
+
+  Timers& timers_;
+  Database& database_;
+  bool is_draining_ = false;
+  std::list<std::unique_ptr<Check>> checks_;
+};
+
+}  // namespace tmesh::server

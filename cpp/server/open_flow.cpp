@@ -1,0 +1,158 @@
+#include "cpp/server/open_flow.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "cpp/server/agent_link.hpp"
+
+namespace tmesh::server {
+namespace {
+
+tmesh_open_result authorization_failure(tmesh_code code) {
+  switch (code) {
+    case TMESH_E_POLICY:
+      return tmesh_open_refuse(TMESH_STAGE_AUTHORIZATION, TMESH_OPEN_FORBIDDEN, false);
+    case TMESH_E_LIMIT:
+      return tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true);
+    case TMESH_E_INVALID:  // a malformed row: fails closed until somebody mends it
+      return tmesh_open_refuse(TMESH_STAGE_AUTHORIZATION, TMESH_OPEN_INTERNAL_ERROR, false);
+    default:
+      return tmesh_open_refuse(TMESH_STAGE_AUTHORIZATION, TMESH_OPEN_INTERNAL_ERROR, true);
+  }
+}
+
+tmesh_open_result link_failure(tmesh_code code) {
+  switch (code) {
+    case TMESH_E_LIMIT:
+    case TMESH_E_NO_MEMORY:
+      return tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true);
+    default:
+      return tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
+  }
+}
+
+}  // namespace
+
+OpenFlow::OpenFlow(const OpenFlowParts& parts, tmesh_stream* client_side, const tmesh_open_stream& open)
+    : parts_(parts),
+      client_side_(client_side),
+      is_strict_(client_side->is_strict),
+      open_(std::make_unique<tmesh_open_stream>(open)) {
+  tmesh_stream_attach(client_side_, this, &on_client_event);
+}
+
+OpenFlow::~OpenFlow() {
+  step_.cancel();
+  drop_agent_side();
+  if (client_side_ != nullptr) tmesh_stream_release(client_side_);
+}
+
+void OpenFlow::start(std::string_view token_id, uint64_t link_id) {
+  token_id_ = token_id;
+  deadline_ = parts_.timers.after(kDeadline_us, Delegate<void()>::bind<&OpenFlow::on_deadline>(this));
+  if (!parts_.executor.submit(*this, token_id, link_id)) {
+    refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
+  }
+}
+
+void OpenFlow::on_run() {
+  StreamRequest request;
+  request.token_id = token_id_;
+  request.agent_id = open_->agent_id;
+  request.protocol = tmesh_open_protocol_name(open_->protocol);
+  request.host = open_->target_host;
+  request.port = open_->target_port;
+  auto step = parts_.authorizer.authorize(std::move(request),
+                                          Delegate<void(Result<Grant>)>::bind<&OpenFlow::on_authorized>(this));
+  if (!step) return refuse(authorization_failure(step.error().code));
+  step_ = std::move(*step);
+  is_authorizing_ = true;
+}
+
+void OpenFlow::on_authorized(Result<Grant> grant) {
+  step_.release();
+  is_authorizing_ = false;
+  if (is_orphan()) return over();
+  if (!grant) return refuse(authorization_failure(grant.error().code));
+  open_at_agent(*grant);
+}
+
+void OpenFlow::open_at_agent(const Grant& grant) {
+  auto* link = static_cast<AgentLink*>(parts_.registry.select(grant.agent_id));
+  if (link == nullptr) return refuse(tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true));
+  tmesh_mux* const mux = link->mux();
+  if (is_strict_ && !mux->config.has_open_result) {
+    parts_.owner.on_capability_gap();
+    return refuse(tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_UNSUPPORTED_CAPABILITY, true));
+  }
+  auto slot = parts_.slots.claim(grant.token_id, grant.agent_id);
+  if (!slot) return refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
+  slot_ = std::move(*slot);
+
+  // The agent dials what was authorised, not what was sent (they differ in spelling only).
+  std::memset(open_->target_host, 0, sizeof open_->target_host);
+  std::memcpy(open_->target_host, grant.target.host.data(), grant.target.host.size());
+  open_->has_relay = false;  // meant for servers; from a client it means nothing
+  tmesh_open_params params{};
+  params.open = open_.get();
+  params.is_strict = is_strict_;
+  params.window_bytes = mux->config.has_flow_control ? mux->config.initial_window_bytes : 0;
+  tmesh_status why = tmesh_ok();
+  agent_side_ = tmesh_mux_open(mux, &params, &why);
+  if (agent_side_ == nullptr) return refuse(link_failure(static_cast<tmesh_code>(why.code)));
+  tmesh_stream_attach(agent_side_, this, &on_agent_event);
+  // Without OPEN_RESULT nothing more will come: the stream counts as open (legacy).
+  if (!is_strict_) on_agent_answer();
+}
+
+void OpenFlow::on_agent_answer() {
+  deadline_.cancel();
+  finish();
+  parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr), std::move(slot_));
+  over();
+}
+
+void OpenFlow::refuse(const tmesh_open_result& result) {
+  drop_agent_side();
+  tmesh_stream_answer(client_side_, &result);
+  over();
+}
+
+void OpenFlow::over() { parts_.owner.on_flow_over(*this); }
+
+void OpenFlow::on_deadline() {
+  if (agent_side_ != nullptr) {
+    return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_TIMEOUT, true));
+  }
+  const auto timeout = tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_TIMEOUT, true);
+  tmesh_stream_answer(client_side_, &timeout);
+  tmesh_stream_release(std::exchange(client_side_, nullptr));
+  if (!is_authorizing_) over();
+}
+
+void OpenFlow::drop_agent_side() {
+  if (agent_side_ != nullptr) tmesh_stream_release(std::exchange(agent_side_, nullptr));
+}
+
+void OpenFlow::on_client_event(void* user, tmesh_stream*, unsigned events) {
+  auto* self = static_cast<OpenFlow*>(user);
+  // READABLE: a legacy client's bytes wait in its stream (requirement C9).
+  if ((events & TMESH_STREAM_EV_OVER) == 0) return;
+  self->deadline_.cancel();
+  tmesh_stream_release(std::exchange(self->client_side_, nullptr));
+  if (!self->is_authorizing_) self->over();
+}
+
+void OpenFlow::on_agent_event(void* user, tmesh_stream* stream, unsigned events) {
+  auto* self = static_cast<OpenFlow*>(user);
+  const bool is_answered = (events & TMESH_STREAM_EV_RESULT) != 0;
+  if (is_answered && !stream->result.accepted) return self->refuse(stream->result);
+  if ((events & TMESH_STREAM_EV_OVER) != 0) {
+    const bool is_link_gone = stream->over.scope == TMESH_SCOPE_SESSION;
+    return self->refuse(is_link_gone ? tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true)
+                                     : tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_INTERNAL_ERROR, true));
+  }
+  if (is_answered) self->on_agent_answer();
+}
+
+}  // namespace tmesh::server

@@ -1,0 +1,86 @@
+// One open, from a client's OPEN_STREAM to the answer (ARCHITECTURE: life of an open).
+//
+// Steps in order: admitted by the executor, authorised, an agent's link chosen, opened
+// there, answered. Each step holds a Ticket or a stream, so destroying the flow cancels
+// the step under way. A client that resets while the database still works makes the
+// flow an orphan: it keeps its executor slot until that work really ended.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "core/mux/stream.h"
+#include "core/proto/open_stream.h"
+#include "cpp/base/timers.hpp"
+#include "cpp/server/active_slots.hpp"
+#include "cpp/server/agent_registry.hpp"
+#include "cpp/server/database.hpp"
+#include "cpp/server/open_executor.hpp"
+
+namespace tmesh::server {
+
+class OpenFlow;
+
+// The flow's surroundings.
+class OpenFlowOwner {
+ public:
+  // Both streams are open: take them over (splice), then answer the client (C7).
+  virtual void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot) = 0;
+  // The flow is over: destroy it. Last call of the flow.
+  virtual void on_flow_over(OpenFlow& flow) = 0;
+  // A strict client met an agent or a link that cannot answer (requirement B4).
+  virtual void on_capability_gap() = 0;
+
+ protected:
+  ~OpenFlowOwner() = default;
+};
+
+struct OpenFlowParts {
+  Timers& timers;
+  OpenExecutor& executor;
+  StreamAuthorizer& authorizer;
+  AgentRegistry& registry;
+  ActiveSlots& slots;
+  OpenFlowOwner& owner;
+};
+
+class OpenFlow final : private OpenJob {
+ public:
+  // From the acceptance of OPEN_STREAM to the answer, as deployed servers have it.
+  static constexpr uint64_t kDeadline_us = 8'000'000;
+
+  OpenFlow(const OpenFlowParts& parts, tmesh_stream* client_side, const tmesh_open_stream& open);
+  ~OpenFlow() override;
+
+  // Waits for its turn, or answers queue_full and is over.
+  void start(std::string_view token_id, uint64_t link_id);
+  bool is_orphan() const { return client_side_ == nullptr; }
+
+  std::list<std::unique_ptr<OpenFlow>>::iterator place;  // in the owner's list
+
+ private:
+  void on_run() override;
+  void on_authorized(Result<Grant> grant);
+  void open_at_agent(const Grant& grant);
+  void on_agent_answer();
+  void refuse(const tmesh_open_result& result);
+  void over();
+  void on_deadline();
+  void drop_agent_side();
+  static void on_client_event(void* user, tmesh_stream* stream, unsigned events);
+  static void on_agent_event(void* user, tmesh_stream* stream, unsigned events);
+
+  OpenFlowParts parts_;
+  tmesh_stream* client_side_;
+  tmesh_stream* agent_side_ = nullptr;
+  const bool is_strict_;
+  std::unique_ptr<tmesh_open_stream> open_;  // 2 KiB that only an open in flight needs
+  std::string token_id_;
+  ActiveSlots::Slot slot_;
+  Ticket deadline_;
+  Ticket step_;
+  bool is_authorizing_ = false;
+};
+
+}  // namespace tmesh::server

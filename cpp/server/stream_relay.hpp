@@ -1,0 +1,59 @@
+// Two streams joined: a client's and an agent's, from acceptance to the end of both
+// directions. Owns both (released in the destructor) and the splice between them.
+#pragma once
+
+#include <list>
+#include <utility>
+
+#include "core/mux/splice.h"
+#include "core/mux/stream.h"
+#include "cpp/base/delegate.hpp"
+#include "cpp/server/active_slots.hpp"
+
+namespace tmesh::server {
+
+class StreamRelay {
+ public:
+  // `done` is the last thing the relay does; the owner destroys it, also from inside.
+  using Done = Delegate<void(StreamRelay&, tmesh_status)>;
+
+  StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot, Done done)
+      : streams_{client_side, agent_side}, slot_(std::move(slot)), done_(done) {
+    tmesh_splice_init(&splice_, tmesh_stream_end(client_side), tmesh_stream_end(agent_side), this, &on_done);
+    tmesh_stream_attach(client_side, this, &on_client_event);
+    tmesh_stream_attach(agent_side, this, &on_agent_event);
+  }
+  ~StreamRelay() {
+    if (!is_done_) tmesh_splice_cancel(&splice_);
+    tmesh_stream_release(streams_[0]);
+    tmesh_stream_release(streams_[1]);
+  }
+  StreamRelay(const StreamRelay&) = delete;
+  StreamRelay& operator=(const StreamRelay&) = delete;
+
+  // Moves what waited. May call done.
+  void start() { tmesh_splice_start(&splice_); }
+
+  std::list<StreamRelay>::iterator place;  // in the owner's list
+
+ private:
+  static void on_client_event(void* user, tmesh_stream* stream, unsigned events) {
+    tmesh_splice_stream_event(&static_cast<StreamRelay*>(user)->splice_, 0, stream, events);
+  }
+  static void on_agent_event(void* user, tmesh_stream* stream, unsigned events) {
+    tmesh_splice_stream_event(&static_cast<StreamRelay*>(user)->splice_, 1, stream, events);
+  }
+  static void on_done(void* ctx, tmesh_splice*, tmesh_status why, int) {
+    auto* self = static_cast<StreamRelay*>(ctx);
+    self->is_done_ = true;
+    self->done_(*self, why);
+  }
+
+  tmesh_stream* streams_[2];
+  tmesh_splice splice_{};
+  ActiveSlots::Slot slot_;
+  Done done_;
+  bool is_done_ = false;
+};
+
+}  // namespace tmesh::server

@@ -1,0 +1,30 @@
+// `--allow` patterns: the short way to write a policy.
+//
+//   HOST:PORTS   HOST  = * | *.example.com | name | address | CIDR | [IPv6] | [IPv6/len]
+//                PORTS = * | 443 | 80,443 | 8000-8100 | any mix with commas
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cpp/base/result.hpp"
+
+namespace tmesh::server {
+
+// As the columns of a policy row.
+struct TargetPattern {
+  std::string target_host;   // canonical: lower case, no brackets, CIDR bits cleared
+  uint16_t target_port = 0;  // 0: any, or `allowed_ports` decides
+  std::string allowed_ports = "[]";
+};
+
+inline constexpr const char* target_pattern_help =
+    "HOST:PORTS, where HOST is *, *.example.com, a name, an address, a CIDR or [IPv6], "
+    "and PORTS is *, 443, 80,443 or 8000-8100";
+
+// TMESH_E_INVALID with what is wrong.
+Result<TargetPattern> parse_target_pattern(std::string_view text);
+
+}  // namespace tmesh::server

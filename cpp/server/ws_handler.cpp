@@ -1,0 +1,161 @@
+#include "cpp/server/ws_handler.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include "cpp/base/log.hpp"
+
+namespace tmesh::server {
+namespace {
+
+constexpr std::string_view kAgentPath = "/ws/agent";
+constexpr std::string_view kClientPath = "/ws/client";
+
+uint32_t enabled_capabilities(const config::Capabilities& c) {
+  uint32_t set = 0;
+  if (c.open_result) set |= TMESH_CAP_OPEN_RESULT;
+  if (c.flow_control) set |= TMESH_CAP_FLOW_CONTROL;
+  if (c.fair_writer) set |= TMESH_CAP_FAIR_WRITER;
+  return set;
+}
+
+}  // namespace
+
+// One request between its check and its link.
+class WsHandler::Upgrade {
+ public:
+  Upgrade(WsHandler& handler, http::WsAccepted accepted, TokenType type)
+      : handler_(handler), accepted_(std::move(accepted)), type_(type) {
+    uint32_t offered = 0;
+    for (const std::string& name : accepted_.protocols) {
+      offered = tmesh_subprotocol_offered(offered, name.data(), name.size());
+    }
+    // Sub-protocols are for clients; an agent's abilities come in its hello.
+    if (type_ == TokenType::client) {
+      subprotocol_ = tmesh_subprotocol_choose(offered, enabled_capabilities(handler_.config_.capabilities));
+    }
+  }
+
+  void start(http::Exchange& exchange) {
+    deferred_ = exchange.defer(Delegate<void()>::bind<&Upgrade::on_abort>(this));
+    auto lookup = handler_.database_.authenticate(accepted_.token, type_,
+                                                  Delegate<void(Result<Identity>)>::bind<&Upgrade::on_identity>(this));
+    accepted_.token.wipe();
+    if (!lookup) return answer(http::Response::plain(503, "too many requests wait for the database"));
+    lookup_ = std::move(*lookup);
+  }
+
+  TokenType type() const { return type_; }
+  tmesh_subprotocol subprotocol() const { return subprotocol_; }
+  Identity take_identity() { return std::move(identity_); }
+
+  std::list<std::unique_ptr<Upgrade>>::iterator place;
+
+ private:
+  void on_identity(Result<Identity> identity) {
+    lookup_.release();
+    if (!identity) {
+      const bool is_refusal = identity.error().code == TMESH_E_POLICY;
+      log::warn("link_refused", {{"role", token_type_name(type_)}, {"reason", identity.error().text}});
+      if (!is_refusal) return answer(http::Response::plain(503, "the token cannot be checked now"));
+      http::Response refused = http::Response::plain(401, "the token is not accepted");
+      refused.headers.add("WWW-Authenticate", "Bearer");
+      return answer(std::move(refused));
+    }
+    identity_ = std::move(*identity);
+    const char* name = tmesh_subprotocol_name(subprotocol_);
+    if (!deferred_.upgrade(http::ws_switching_fields(accepted_, name),
+                           Delegate<void(http::Upgraded)>::bind<&Upgrade::on_upgraded>(this))) {
+      handler_.remove(*this);
+    }
+  }
+
+  void on_upgraded(http::Upgraded upgraded) { handler_.adopt(*this, std::move(upgraded)); }
+  void on_abort() { handler_.remove(*this); }
+  void answer(http::Response response) {
+    deferred_.respond(std::move(response));
+    handler_.remove(*this);
+  }
+
+  WsHandler& handler_;
+  http::WsAccepted accepted_;
+  const TokenType type_;
+  tmesh_subprotocol subprotocol_ = TMESH_SUBPROTOCOL_NONE;
+  http::Deferred deferred_;
+  Ticket lookup_;
+  Identity identity_;
+};
+
+WsHandler::WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database, AgentRegistry& registry,
+                     ClientStreamService& streams)
+    : loop_(loop),
+      config_(config),
+      database_(database),
+      registry_(registry),
+      streams_(streams),
+      policy_{config.allowed_hosts, config.allowed_origins} {}
+
+WsHandler::~WsHandler() = default;
+
+void WsHandler::on_request(http::Exchange& exchange) {
+  const bool is_agent = exchange.request().path == kAgentPath;
+  auto accepted = http::check_ws_request(exchange.request(), is_agent ? kAgentPath : kClientPath, policy_);
+  if (!accepted) {
+    log::info("upgrade_refused", {{"reason", http::ws_refusal_name(accepted.error())}});
+    return exchange.respond(http::ws_refusal_response(accepted.error()));
+  }
+  if (is_draining_ || upgrades_.size() >= kUpgradesMax) {
+    return exchange.respond(http::Response::plain(503, "the server takes no new links now"));
+  }
+  upgrades_.push_back(
+      std::make_unique<Upgrade>(*this, std::move(*accepted), is_agent ? TokenType::agent : TokenType::client));
+  Upgrade& upgrade = *upgrades_.back();
+  upgrade.place = std::prev(upgrades_.end());
+  upgrade.start(exchange);
+}
+
+void WsHandler::remove(Upgrade& upgrade) { upgrades_.erase(upgrade.place); }
+
+void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
+  Identity identity = upgrade.take_identity();
+  const TokenType type = upgrade.type();
+  const tmesh_subprotocol subprotocol = upgrade.subprotocol();
+  remove(upgrade);
+  if (is_draining_) return;
+  if (type == TokenType::agent) {
+    agents_.push_back(std::make_unique<AgentLink>(loop_, registry_, config_, std::move(identity),
+                                                  static_cast<AgentLinkOwner&>(*this)));
+    if (!agents_.back()->start(std::move(upgraded.transport), upgraded.early)) agents_.pop_back();
+    return;
+  }
+  clients_.push_back(
+      std::make_unique<ClientLink>(loop_, config_, std::move(identity), next_link_id_++, subprotocol,
+                                                static_cast<ClientLinkOwner&>(*this)));
+  if (!clients_.back()->start(std::move(upgraded.transport), upgraded.early)) clients_.pop_back();
+}
+
+void WsHandler::begin_drain() {
+  is_draining_ = true;
+  for (auto& link : clients_) link->begin_drain();
+  for (auto& link : agents_) link->begin_drain();
+}
+
+std::size_t WsHandler::client_streams_count() const {
+  std::size_t count = 0;
+  for (const auto& link : clients_) count += link->streams_count();
+  return count;
+}
+
+void WsHandler::on_client_open(ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) {
+  streams_.open(link, stream, open);
+}
+
+void WsHandler::on_agent_link_down(AgentLink& link) {
+  agents_.remove_if([&](const auto& l) { return l.get() == &link; });
+}
+
+void WsHandler::on_client_link_down(ClientLink& link) {
+  clients_.remove_if([&](const auto& l) { return l.get() == &link; });
+}
+
+}  // namespace tmesh::server

@@ -1,0 +1,61 @@
+// The doors /ws/agent and /ws/client: request checks, the token, the upgrade, and the
+// links that come of it.
+//
+// Owns upgrades in flight and all links of this server. A request is judged without I/O
+// (cpp/http/ws_request), then its token is looked up on the database's thread, then the
+// 101 is written; nothing of that blocks another link.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "cpp/config/server.hpp"
+#include "cpp/http/exchange.hpp"
+#include "cpp/http/ws_request.hpp"
+#include "cpp/server/agent_link.hpp"
+#include "cpp/server/client_link.hpp"
+#include "cpp/server/client_stream_service.hpp"
+#include "cpp/server/database.hpp"
+
+namespace tmesh::server {
+
+class WsHandler final : public http::Handler, private AgentLinkOwner, private ClientLinkOwner {
+ public:
+  WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database, AgentRegistry& registry,
+            ClientStreamService& streams);
+  ~WsHandler();
+
+  void on_request(http::Exchange& exchange) override;
+  // No new links; those that are up get their GOAWAY as far as they can take it.
+  void begin_drain();
+  std::size_t links_count() const { return agents_.size() + clients_.size(); }
+  std::size_t client_streams_count() const;
+
+  // A fleet that reconnects at once is larger than this, but then it is better to answer 503.
+  static constexpr std::size_t kUpgradesMax = 4096;
+
+ private:
+  class Upgrade;
+  friend class Upgrade;
+
+  void on_agent_link_down(AgentLink& link) override;
+  void on_client_open(ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) override;
+  void on_client_link_down(ClientLink& link) override;
+  void adopt(Upgrade& upgrade, http::Upgraded upgraded);
+  void remove(Upgrade& upgrade);
+
+  net::Loop& loop_;
+  const config::ServerConfig& config_;
+  Database& database_;
+  AgentRegistry& registry_;
+  ClientStreamService& streams_;
+  const http::WsPolicy policy_;
+  bool is_draining_ = false;
+  uint64_t next_link_id_ = 1;
+  std::list<std::unique_ptr<Upgrade>> upgrades_;
+  std::list<std::unique_ptr<AgentLink>> agents_;
+  std::list<std::unique_ptr<ClientLink>> clients_;
+};
+
+}  // namespace tmesh::server

@@ -1,0 +1,41 @@
+// Table `agents`. Stateless; the database is borrowed. `now` is a timestamp text.
+// Errors are those of db.hpp; a change of a row that is not there is TMESH_E_STATE.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "cpp/storage/records.hpp"
+#include "cpp/storage/revision_bump.hpp"
+
+namespace tmesh::storage {
+
+class AgentRepository {
+ public:
+  explicit AgentRepository(Db& db) : db_(db) {}
+
+  Result<std::optional<AgentRecord>> find(std::string_view id);
+  // Names are for people and not unique: the first two with this name, so that the
+  // caller can tell "none", "this one" and "which one?".
+  Result<std::vector<AgentRecord>> find_by_name(std::string_view name);
+  // `owner_user_id` empty: everybody's.
+  Result<Page<AgentRecord>> list(const PageRequest& request, std::string_view owner_user_id = {});
+
+  // A display name changes no rights: no step of the revision.
+  static Result<void> rename(Transaction& tx, std::string_view id, std::string_view name,
+                             std::string_view now);
+
+  // Each of these steps the revision.
+  static Result<void> create(Transaction& tx, const AgentRecord& agent);
+  static Result<void> set_enabled(Transaction& tx, std::string_view id, bool is_enabled,
+                                  std::string_view now);
+  static Result<void> set_owner(Transaction& tx, std::string_view id, std::string_view owner_user_id,
+                                std::string_view now);
+  // Removes the agent and its policies (one step); its tokens stay and are no longer valid.
+  static Result<void> remove(Transaction& tx, std::string_view id, std::string_view now);
+
+ private:
+  Db& db_;
+};
+
+}  // namespace tmesh::storage

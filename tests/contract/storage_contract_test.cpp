@@ -1,0 +1,443 @@
+// What every database driver must do, as one suite over all drivers (requirement
+// K9). A driver that cannot be tested here says "deferred" and is never silent.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "cpp/storage/agent_repository.hpp"
+#include "cpp/storage/audit_repository.hpp"
+#include "cpp/storage/node_repository.hpp"
+#include "cpp/storage/policy_repository.hpp"
+#include "cpp/storage/token_repository.hpp"
+#include "cpp/storage/user_repository.hpp"
+#include "tests/cpp/storage/temp_db.hpp"
+
+namespace tmesh::storage {
+namespace {
+
+constexpr const char* now = "2027-01-15T08:00:00Z";
+constexpr const char* later = "2027-01-15T09:00:00Z";
+
+UserRecord user(const std::string& name) {
+  return {"user-" + name, name, "user", "hash", false, "", now, now};
+}
+AgentRecord agent(const std::string& name) {
+  return {"agent-" + name, name, "user-alice", "[]", true, now, now};
+}
+PolicyRecord policy(const std::string& name, const std::string& agent_id) {
+  return {"policy-" + name, agent_id, "*", 443, "tcp", "[]", "80,443", now, now};
+}
+TokenRecord token(const std::string& name) {
+  TokenRecord made;
+  made.id = "stok_" + name;
+  made.token_type = "client";
+  made.owner_user_id = "user-alice";
+  made.token_prefix = "abcdefgh";
+  made.token_hash = "hash-of-" + name;
+  made.created_at = now;
+  made.updated_at = now;
+  return made;
+}
+
+using Change = std::function<Result<void>(Transaction&)>;
+
+class Contract : public testing::TestWithParam<Driver> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Driver::mysql) {
+      GTEST_SKIP() << "deferred: this build has no MySQL driver"
+                   << (std::getenv("TUNNELMESH_TEST_MYSQL_DSN") == nullptr
+                           ? " and TUNNELMESH_TEST_MYSQL_DSN is not set"
+                           : "");
+    }
+    db = test::open_migrated(dir.file("x.db"));
+  }
+
+  Result<void> apply(const Change& change) {
+    Result<Transaction> tx = Transaction::write(*db);
+    if (!tx) return std::unexpected(tx.error());
+    if (Result<void> done = change(*tx); !done) return done;
+    return tx->commit();
+  }
+  void must(const Change& change) {
+    const Result<void> done = apply(change);
+    ASSERT_TRUE(done) << done.error().text;
+  }
+  void fill() {
+    must([](Transaction& tx) { return UserRepository::create(tx, user("alice")); });
+    must([](Transaction& tx) { return UserRepository::create(tx, user("bob")); });
+    must([](Transaction& tx) { return AgentRepository::create(tx, agent("home")); });
+    must([](Transaction& tx) { return PolicyRepository::create(tx, policy("one", "agent-home")); });
+    must([](Transaction& tx) { return TokenRepository::create(tx, token("one")); });
+  }
+  uint64_t revision() { return *read_revision(*db); }
+
+  test::TempDir dir;
+  std::unique_ptr<Db> db;
+};
+
+TEST_P(Contract, UsersKeepTheirValues) {
+  UserRecord alice = user("alice");
+  alice.role = "admin";
+  must([&](Transaction& tx) { return UserRepository::create(tx, alice); });
+  const auto found = *UserRepository(*db).find("user-alice");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->username, "alice");
+  EXPECT_EQ(found->role, "admin");
+  EXPECT_EQ(found->password_hash, "hash");
+  EXPECT_FALSE(found->is_disabled);
+  EXPECT_EQ(found->deleted_at, "");
+  EXPECT_EQ(found->created_at, now);
+  EXPECT_FALSE(*UserRepository(*db).find("user-nobody"));
+  EXPECT_EQ((*UserRepository(*db).find_by_username("alice"))->id, "user-alice");
+  must([](Transaction& tx) { return UserRepository::set_password_hash(tx, "user-alice", "other", later); });
+  must([](Transaction& tx) { return UserRepository::set_disabled(tx, "user-alice", true, later); });
+  EXPECT_EQ((*UserRepository(*db).find("user-alice"))->password_hash, "other");
+  EXPECT_TRUE((*UserRepository(*db).find("user-alice"))->is_disabled);
+  EXPECT_EQ((*UserRepository(*db).find("user-alice"))->updated_at, later);
+}
+
+TEST_P(Contract, ActiveAdminsAreCounted) {
+  for (const char* name : {"a-one", "a-two", "a-three"}) {
+    UserRecord admin = user(name);
+    admin.role = "admin";
+    must([&](Transaction& tx) { return UserRepository::create(tx, admin); });
+  }
+  must([](Transaction& tx) { return UserRepository::create(tx, user("plain")); });
+  EXPECT_EQ(*UserRepository(*db).count_active_admins(), 3);
+  must([](Transaction& tx) { return UserRepository::set_disabled(tx, "user-a-one", true, now); });
+  must([](Transaction& tx) { return UserRepository::mark_deleted(tx, "user-a-two", now); });
+  EXPECT_EQ(*UserRepository(*db).count_active_admins(), 1);
+}
+
+TEST_P(Contract, ADeletedUserKeepsItsNameAndCanBeRestored) {
+  must([](Transaction& tx) { return UserRepository::create(tx, user("alice")); });
+  must([](Transaction& tx) { return UserRepository::mark_deleted(tx, "user-alice", later); });
+  EXPECT_EQ((*UserRepository(*db).find_by_username("alice"))->deleted_at, later);
+  UserRecord again = user("alice");
+  again.id = "user-other";
+  EXPECT_EQ(apply([&](Transaction& tx) { return UserRepository::create(tx, again); }).error().code,
+            TMESH_E_STATE);
+  EXPECT_EQ(
+      apply([](Transaction& tx) { return UserRepository::mark_deleted(tx, "user-alice", now); }).error().code,
+      TMESH_E_STATE);
+  must([](Transaction& tx) { return UserRepository::restore(tx, "user-alice", now); });
+  EXPECT_EQ((*UserRepository(*db).find("user-alice"))->deleted_at, "");
+  EXPECT_EQ(
+      apply([](Transaction& tx) { return UserRepository::restore(tx, "user-alice", now); }).error().code,
+      TMESH_E_STATE);
+}
+
+TEST_P(Contract, AgentsAreFoundByIdAndName) {
+  fill();
+  AgentRecord twin = agent("twin");
+  twin.name = "home";
+  must([&](Transaction& tx) { return AgentRepository::create(tx, twin); });
+  EXPECT_EQ((*AgentRepository(*db).find("agent-home"))->owner_user_id, "user-alice");
+  EXPECT_EQ(AgentRepository(*db).find_by_name("home")->size(), 2U);
+  EXPECT_TRUE(AgentRepository(*db).find_by_name("none")->empty());
+  must([](Transaction& tx) { return AgentRepository::rename(tx, "agent-twin", "second", later); });
+  must([](Transaction& tx) { return AgentRepository::set_enabled(tx, "agent-twin", false, later); });
+  must([](Transaction& tx) { return AgentRepository::set_owner(tx, "agent-twin", "user-bob", later); });
+  const auto found = *AgentRepository(*db).find("agent-twin");
+  EXPECT_EQ(found->name, "second");
+  EXPECT_FALSE(found->is_enabled);
+  EXPECT_EQ(found->owner_user_id, "user-bob");
+  EXPECT_EQ(AgentRepository(*db).list({}, "user-bob")->items.size(), 1U);
+  EXPECT_EQ(AgentRepository(*db).list({})->items.size(), 2U);
+}
+
+TEST_P(Contract, RemovingAnAgentRemovesItsPoliciesOnly) {
+  fill();
+  must([](Transaction& tx) { return AgentRepository::create(tx, agent("other")); });
+  must([](Transaction& tx) { return PolicyRepository::create(tx, policy("two", "agent-other")); });
+  must([](Transaction& tx) { return AgentRepository::remove(tx, "agent-home", now); });
+  EXPECT_FALSE(*AgentRepository(*db).find("agent-home"));
+  EXPECT_FALSE(*PolicyRepository(*db).find("policy-one"));
+  EXPECT_TRUE(*PolicyRepository(*db).find("policy-two"));
+}
+
+TEST_P(Contract, PoliciesKeepTheirValues) {
+  fill();
+  PolicyRecord changed = policy("one", "ignored");
+  changed.target_host = "10.0.0.0/8";
+  changed.target_port = 0;
+  changed.protocol = "udp";
+  changed.allowed_cidrs = "[\"10.1.0.0/16\"]";
+  changed.allowed_ports = "[]";
+  changed.updated_at = later;
+  must([&](Transaction& tx) { return PolicyRepository::update(tx, changed); });
+  const auto found = *PolicyRepository(*db).find("policy-one");
+  EXPECT_EQ(found->agent_id, "agent-home");
+  EXPECT_EQ(found->target_host, "10.0.0.0/8");
+  EXPECT_EQ(found->target_port, 0);
+  EXPECT_EQ(found->protocol, "udp");
+  EXPECT_EQ(found->allowed_cidrs, "[\"10.1.0.0/16\"]");
+  EXPECT_EQ(found->updated_at, later);
+  EXPECT_EQ(found->created_at, now);
+}
+
+TEST_P(Contract, TokensAreFoundByEitherSpellingOfTheirHash) {
+  fill();
+  EXPECT_EQ((*TokenRepository(*db).find_by_hash("hash-of-one", "x"))->id, "stok_one");
+  EXPECT_EQ((*TokenRepository(*db).find_by_hash("x", "hash-of-one"))->id, "stok_one");
+  EXPECT_FALSE(*TokenRepository(*db).find_by_hash("x", "y"));
+  TokenRecord twin = token("two");
+  twin.token_hash = "hash-of-one";
+  EXPECT_EQ(apply([&](Transaction& tx) { return TokenRepository::create(tx, twin); }).error().code,
+            TMESH_E_STATE);
+}
+
+TEST_P(Contract, AbsentTokenValuesAreNull) {
+  fill();
+  const auto found = *TokenRepository(*db).find("stok_one");
+  EXPECT_EQ(found->agent_id + found->node_id + found->expires_at + found->revoked_at + found->last_used_at,
+            "");
+  EXPECT_EQ(test::scalar(*db,
+                         "SELECT COUNT(*) FROM service_tokens WHERE agent_id IS NULL AND node_id IS NULL AND "
+                         "expires_at IS NULL AND revoked_at IS NULL AND last_used_at IS NULL"),
+            "1");
+}
+
+TEST_P(Contract, ATokenIsRevokedOnce) {
+  fill();
+  must([](Transaction& tx) { return TokenRepository::revoke(tx, "stok_one", later); });
+  EXPECT_EQ((*TokenRepository(*db).find("stok_one"))->revoked_at, later);
+  EXPECT_EQ(apply([](Transaction& tx) { return TokenRepository::revoke(tx, "stok_one", now); }).error().code,
+            TMESH_E_STATE);
+  EXPECT_EQ((*TokenRepository(*db).find("stok_one"))->revoked_at, later);
+}
+
+TEST_P(Contract, RotationReplacesATokenInOneUnit) {
+  fill();
+  must([](Transaction& tx) { return TokenRepository::rotate(tx, "stok_one", token("two")); });
+  EXPECT_NE((*TokenRepository(*db).find("stok_one"))->revoked_at, "");
+  EXPECT_EQ((*TokenRepository(*db).find("stok_two"))->revoked_at, "");
+  // The second half fails: the first is undone.
+  TokenRecord twin = token("three");
+  twin.token_hash = "hash-of-two";
+  EXPECT_FALSE(apply([&](Transaction& tx) { return TokenRepository::rotate(tx, "stok_two", twin); }));
+  EXPECT_EQ((*TokenRepository(*db).find("stok_two"))->revoked_at, "");
+}
+
+TEST_P(Contract, ListsComeInPagesInIdOrder) {
+  for (const char* name : {"c", "a", "e", "b", "d"}) {
+    must([&](Transaction& tx) { return TokenRepository::create(tx, token(name)); });
+  }
+  TokenRepository tokens(*db);
+  PageRequest next{"", 2};
+  std::string seen;
+  int pages = 0;
+  while (true) {
+    const auto page = tokens.list(next);
+    ASSERT_TRUE(page);
+    ++pages;
+    for (const TokenRecord& item : page->items) seen += item.id.back();
+    if (!page->has_more) break;
+    next.after_id = page->items.back().id;
+  }
+  EXPECT_EQ(seen, "abcde");
+  EXPECT_EQ(pages, 3);
+  EXPECT_EQ(tokens.list({"", 0})->items.size(), 1U) << "a limit below 1 is 1";
+  EXPECT_EQ(tokens.list({"", 100'000})->items.size(), 5U);
+  EXPECT_FALSE(tokens.list({"", 5})->has_more) << "exactly full";
+}
+
+TEST_P(Contract, AuditEntriesComeNewestFirst) {
+  must([](Transaction& tx) {
+    return AuditRepository::append(tx, {"audit-a", "", "user.create", "user", "user-alice", "{}", now});
+  });
+  must([](Transaction& tx) {
+    return AuditRepository::append(tx, {"audit-b", "user-alice", "user.delete", "user", "", "{}", later});
+  });
+  const auto entries = *AuditRepository(*db).newest(10);
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].action, "user.delete");
+  EXPECT_EQ(entries[0].actor_user_id, "user-alice");
+  EXPECT_EQ(entries[1].resource_id, "user-alice");
+  EXPECT_EQ(AuditRepository(*db).newest(1)->size(), 1U);
+}
+
+TEST_P(Contract, NodesTellWhetherTheyLive) {
+  test::run_sql(
+      *db,
+      "INSERT INTO server_nodes (id, name, address, metadata, enabled, expires_at, created_at, updated_at) "
+      "VALUES ('server-1', 'one', 'x', '{}', 0, '2027-01-15T08:00:00Z', 'x', 'x')");
+  const auto node = *NodeRepository(*db).find("server-1");
+  ASSERT_TRUE(node);
+  EXPECT_FALSE(node->is_enabled);
+  EXPECT_EQ(node->expires_at, now);
+  EXPECT_EQ(node->deleted_at, "");
+  EXPECT_FALSE(*NodeRepository(*db).find("server-2"));
+}
+
+TEST_P(Contract, AMalformedRowIsAnErrorAndNotADefault) {
+  fill();
+  test::run_sql(*db, "UPDATE users SET disabled = 'no' WHERE id = 'user-alice'");
+  EXPECT_EQ(UserRepository(*db).find("user-alice").error().code, TMESH_E_INVALID);
+  test::run_sql(*db, "UPDATE agents SET enabled = 2");
+  EXPECT_EQ(AgentRepository(*db).find("agent-home").error().code, TMESH_E_INVALID);
+  test::run_sql(*db, "UPDATE agent_policies SET target_port = 'https'");
+  EXPECT_EQ(PolicyRepository(*db).list({}, "agent-home").error().code, TMESH_E_INVALID);
+}
+
+TEST_P(Contract, LargeNumbersSurvive) {
+  fill();
+  PolicyRecord wide = policy("wide", "agent-home");
+  wide.target_port = int64_t{1} << 40;
+  must([&](Transaction& tx) { return PolicyRepository::create(tx, wide); });
+  EXPECT_EQ((*PolicyRepository(*db).find("policy-wide"))->target_port, int64_t{1} << 40);
+}
+
+struct Write {
+  const char* name;
+  int steps;
+  Change change;
+};
+
+// Requirement D6, "exactly these".
+TEST_P(Contract, ExactlyTheWritesOfD6StepTheRevision) {
+  const Write writes[] = {
+      {"user create", 0, [](Transaction& tx) { return UserRepository::create(tx, user("carol")); }},
+      {"user password", 0,
+       [](Transaction& tx) { return UserRepository::set_password_hash(tx, "user-bob", "h", later); }},
+      {"agent rename", 0,
+       [](Transaction& tx) { return AgentRepository::rename(tx, "agent-home", "new", later); }},
+      {"token last used", 0,
+       [](Transaction& tx) { return TokenRepository::touch_last_used(tx, "stok_one", later); }},
+      {"token secret read", 0,
+       [](Transaction& tx) { return TokenRepository::touch_secret_read(tx, "stok_one", later); }},
+      {"audit", 0,
+       [](Transaction& tx) {
+         return AuditRepository::append(tx, {"audit-a", "", "x", "user", "", "{}", now});
+       }},
+      {"user disable", 1,
+       [](Transaction& tx) { return UserRepository::set_disabled(tx, "user-bob", true, later); }},
+      {"user enable", 1,
+       [](Transaction& tx) { return UserRepository::set_disabled(tx, "user-bob", false, later); }},
+      {"user delete", 1, [](Transaction& tx) { return UserRepository::mark_deleted(tx, "user-bob", later); }},
+      {"user restore", 1, [](Transaction& tx) { return UserRepository::restore(tx, "user-bob", later); }},
+      {"agent create", 1, [](Transaction& tx) { return AgentRepository::create(tx, agent("two")); }},
+      {"agent disable", 1,
+       [](Transaction& tx) { return AgentRepository::set_enabled(tx, "agent-two", false, later); }},
+      {"agent enable", 1,
+       [](Transaction& tx) { return AgentRepository::set_enabled(tx, "agent-two", true, later); }},
+      {"agent owner", 1,
+       [](Transaction& tx) { return AgentRepository::set_owner(tx, "agent-two", "user-bob", later); }},
+      {"policy create", 1,
+       [](Transaction& tx) { return PolicyRepository::create(tx, policy("two", "agent-two")); }},
+      {"policy update", 1,
+       [](Transaction& tx) { return PolicyRepository::update(tx, policy("two", "agent-two")); }},
+      {"policy delete", 1, [](Transaction& tx) { return PolicyRepository::remove(tx, "policy-two", later); }},
+      {"agent delete", 1, [](Transaction& tx) { return AgentRepository::remove(tx, "agent-two", later); }},
+      {"token create", 1, [](Transaction& tx) { return TokenRepository::create(tx, token("two")); }},
+      {"token scope", 1,
+       [](Transaction& tx) { return TokenRepository::set_scope(tx, "stok_two", "{}", later); }},
+      {"token expiry", 1,
+       [](Transaction& tx) { return TokenRepository::set_expiry(tx, "stok_two", later, later); }},
+      {"token rotate", 1,
+       [](Transaction& tx) { return TokenRepository::rotate(tx, "stok_two", token("three")); }},
+      {"token revoke", 1, [](Transaction& tx) { return TokenRepository::revoke(tx, "stok_three", later); }},
+  };
+  fill();
+  for (const Write& write : writes) {
+    const uint64_t before = revision();
+    must(write.change);
+    EXPECT_EQ(revision() - before, static_cast<uint64_t>(write.steps)) << write.name;
+  }
+  EXPECT_EQ(test::scalar(*db, "SELECT updated_at FROM authorization_revision"), later);
+}
+
+TEST_P(Contract, AChangeOfNothingIsAnErrorAndStepsNothing) {
+  const Write writes[] = {
+      {"user disable", 0,
+       [](Transaction& tx) { return UserRepository::set_disabled(tx, "none", true, now); }},
+      {"user delete", 0, [](Transaction& tx) { return UserRepository::mark_deleted(tx, "none", now); }},
+      {"user restore", 0, [](Transaction& tx) { return UserRepository::restore(tx, "none", now); }},
+      {"user password", 0,
+       [](Transaction& tx) { return UserRepository::set_password_hash(tx, "none", "h", now); }},
+      {"agent enable", 0,
+       [](Transaction& tx) { return AgentRepository::set_enabled(tx, "none", true, now); }},
+      {"agent owner", 0, [](Transaction& tx) { return AgentRepository::set_owner(tx, "none", "x", now); }},
+      {"agent rename", 0, [](Transaction& tx) { return AgentRepository::rename(tx, "none", "x", now); }},
+      {"agent delete", 0, [](Transaction& tx) { return AgentRepository::remove(tx, "none", now); }},
+      {"policy update", 0, [](Transaction& tx) { return PolicyRepository::update(tx, policy("none", "x")); }},
+      {"policy delete", 0, [](Transaction& tx) { return PolicyRepository::remove(tx, "none", now); }},
+      {"token scope", 0, [](Transaction& tx) { return TokenRepository::set_scope(tx, "none", "{}", now); }},
+      {"token expiry", 0, [](Transaction& tx) { return TokenRepository::set_expiry(tx, "none", "", now); }},
+      {"token revoke", 0, [](Transaction& tx) { return TokenRepository::revoke(tx, "none", now); }},
+      {"token rotate", 0, [](Transaction& tx) { return TokenRepository::rotate(tx, "none", token("two")); }},
+      {"token used", 0, [](Transaction& tx) { return TokenRepository::touch_last_used(tx, "none", now); }},
+      {"token read", 0, [](Transaction& tx) { return TokenRepository::touch_secret_read(tx, "none", now); }},
+  };
+  fill();
+  const uint64_t before = revision();
+  for (const Write& write : writes) {
+    const Result<void> done = apply(write.change);
+    ASSERT_FALSE(done) << write.name;
+    EXPECT_EQ(done.error().code, TMESH_E_STATE) << write.name;
+  }
+  EXPECT_EQ(revision(), before);
+}
+
+TEST_P(Contract, ARolledBackChangeStepsNothing) {
+  fill();
+  const uint64_t before = revision();
+  {
+    Result<Transaction> tx = Transaction::write(*db);
+    ASSERT_TRUE(TokenRepository::revoke(*tx, "stok_one", now));
+    EXPECT_EQ(revision(), before + 1) << "seen inside";
+  }
+  EXPECT_EQ(revision(), before);
+  EXPECT_EQ((*TokenRepository(*db).find("stok_one"))->revoked_at, "");
+}
+
+TEST_P(Contract, WithoutARevisionNoRightsChange) {
+  fill();
+  test::run_sql(*db, "DELETE FROM authorization_revision");
+  EXPECT_EQ(read_revision(*db).error().code, TMESH_E_INVALID);
+  EXPECT_EQ(apply([](Transaction& tx) { return TokenRepository::revoke(tx, "stok_one", now); }).error().code,
+            TMESH_E_INVALID);
+  EXPECT_EQ((*TokenRepository(*db).find("stok_one"))->revoked_at, "");
+  must([](Transaction& tx) { return TokenRepository::touch_last_used(tx, "stok_one", now); });
+}
+
+TEST_P(Contract, TheRevisionNeverPasses63Bits) {
+  fill();
+  test::run_sql(*db, "UPDATE authorization_revision SET revision = 9223372036854775806");
+  must([](Transaction& tx) { return UserRepository::set_disabled(tx, "user-bob", true, now); });
+  EXPECT_EQ(revision(), 9223372036854775807U);
+  EXPECT_EQ(apply([](Transaction& tx) { return UserRepository::set_disabled(tx, "user-bob", false, now); })
+                .error()
+                .code,
+            TMESH_E_INVALID);
+  EXPECT_EQ(revision(), 9223372036854775807U);
+  EXPECT_TRUE((*UserRepository(*db).find("user-bob"))->is_disabled);
+}
+
+TEST_P(Contract, AnImpossibleRevisionIsAnInconsistency) {
+  for (const char* value : {"-1", "9223372036854775808", "'many'", "1.5"}) {
+    test::run_sql(*db, std::string("UPDATE authorization_revision SET revision = ") + value);
+    const Result<uint64_t> read = read_revision(*db);
+    ASSERT_FALSE(read) << value;
+    EXPECT_EQ(read.error().code, TMESH_E_INVALID) << value;
+  }
+}
+
+TEST_P(Contract, TwoConnectionsSeeEachOthersCommits) {
+  fill();
+  std::unique_ptr<Db> other = test::open_migrated(dir.file("x.db"));
+  const uint64_t before = *read_revision(*other);
+  must([](Transaction& tx) { return TokenRepository::revoke(tx, "stok_one", now); });
+  EXPECT_EQ(*read_revision(*other), before + 1);
+  EXPECT_EQ((*TokenRepository(*other).find("stok_one"))->revoked_at, now);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Contract, testing::Values(Driver::sqlite, Driver::mysql),
+                         [](const testing::TestParamInfo<Driver>& driver) {
+                           return driver.param == Driver::sqlite ? "sqlite" : "mysql";
+                         });
+
+}  // namespace
+}  // namespace tmesh::storage
