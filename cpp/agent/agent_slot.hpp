@@ -1,0 +1,68 @@
+// The agent's link to the server: hello, and the streams the server opens on it.
+//
+// A role of session::Slot. Every physical link gets a fresh random connection id with
+// epoch 1 (LESSONS Z15). Each session has its own dial executor and its own streams,
+// which go with it.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cpp/agent/dial_executor.hpp"
+#include "cpp/agent/target_stream.hpp"
+#include "cpp/config/agent.hpp"
+#include "cpp/session/slot.hpp"
+
+namespace tmesh::agent {
+
+// What every slot of an agent shares. Borrowed; outlives the slots.
+struct AgentIdentity {
+  const config::AgentConfig& config;
+  session::ServerEndpoint endpoint;
+  std::string instance_id;
+};
+
+class AgentSlot final : private session::SlotRole {
+ public:
+  AgentSlot(net::Loop& loop, Dialer& dialer, const AgentIdentity& identity, const Policy& policy, uint32_t number);
+  ~AgentSlot();
+
+  void start() { slot_.start(); }
+  void drain() { slot_.drain(); }
+  std::size_t streams_count() const;
+
+ private:
+  // What belongs to one session.
+  struct Life {
+    explicit Life(Timers& timers, Dialer& dialer, const Policy& policy, const DialSettings& settings)
+        : executor(timers, dialer, policy, settings) {}
+    void on_stream_over(TargetStream& stream) { streams.erase(stream.place); }
+
+    std::string connection_id;
+    DialExecutor executor;
+    std::list<std::unique_ptr<TargetStream>> streams;  // go before the executor: they hold its Tickets
+  };
+
+  tmesh_mux_config mux_config(tmesh_subprotocol subprotocol) override;
+  void on_session(session::Session& session, tmesh_subprotocol subprotocol) override;
+  void on_session_over(session::Session& session) override;
+  void on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;
+  tmesh_status on_control(session::Session& session, const tmesh_frame_header& header,
+                          std::span<const uint8_t> payload) override;
+
+  void send_hello(session::Session& session, Life& life);
+  void on_ack(std::span<const uint8_t> payload);
+
+  net::Loop& loop_;
+  Dialer& dialer_;
+  const AgentIdentity& identity_;
+  const Policy& policy_;
+  uint64_t revision_ = 0;
+  std::map<session::Session*, std::unique_ptr<Life>> lives_;
+  session::Slot slot_;
+};
+
+}  // namespace tmesh::agent

@@ -1,0 +1,13 @@
+// The agent program behind its command line.
+#pragma once
+
+#include "cpp/config/agent.hpp"
+
+namespace tmesh::agent {
+
+// Serves until SIGTERM or SIGINT. Blocks. Never gives up on the server, a host without
+// network at boot included. Returns the exit code: 0 stopped by a signal, 1 failed at
+// run time (out of resources at start, an unreadable CA file).
+int run(const config::AgentConfig& config);
+
+}  // namespace tmesh::agent

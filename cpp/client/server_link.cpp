@@ -1,0 +1,133 @@
+#include "cpp/client/server_link.hpp"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/proto/metadata.h"
+#include "cpp/base/log.hpp"
+
+namespace tmesh::client {
+namespace {
+
+// Deployed servers end a link after 65,536 opens; change before that.
+constexpr uint32_t kRotateAtStreamId = 60'000;
+// A link of one agent; the server has limits of its own.
+constexpr uint32_t kStreamsMax = 16'384;
+
+uint32_t offered_capabilities(const config::Capabilities& c) {
+  uint32_t set = 0;
+  if (c.open_result) set |= TMESH_CAP_OPEN_RESULT;
+  if (c.flow_control) set |= TMESH_CAP_FLOW_CONTROL;
+  if (c.fair_writer) set |= TMESH_CAP_FAIR_WRITER;
+  return set;
+}
+
+tmesh_time time_of(int64_t wall_us) {
+  return tmesh_time{wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
+}
+
+}  // namespace
+
+ServerLink::ServerLink(net::Loop& loop, Dialer& dialer, const ClientIdentity& identity, std::string agent_id,
+                       uint32_t number)
+    : loop_(loop),
+      identity_(identity),
+      agent_id_(std::move(agent_id)),
+      slot_(loop, loop, dialer, identity.endpoint, true, offered_capabilities(identity.config.capabilities), number, *this) {
+}
+
+tmesh_mux_config ServerLink::mux_config(tmesh_subprotocol subprotocol) {
+  tmesh_mux_config mux{};
+  mux.is_opener = true;
+  mux.has_open_result = tmesh_subprotocol_is_strict(subprotocol);
+  mux.has_flow_control = tmesh_subprotocol_has_windows(subprotocol);
+  mux.initial_window_bytes = TMESH_WINDOW_INITIAL_BYTES;
+  mux.window_threshold_bytes = TMESH_WINDOW_THRESHOLD_BYTES;
+  mux.inbound_max_bytes = static_cast<uint32_t>(identity_.config.inbound_buffer_bytes);
+  mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
+  mux.streams_max = kStreamsMax;
+  return mux;
+}
+
+void ServerLink::on_session(session::Session& session, tmesh_subprotocol subprotocol) {
+  if (!tmesh_subprotocol_is_strict(subprotocol)) log::info("open_mode", {{"open_mode", "legacy"}});
+  if (tmesh_subprotocol_has_hello(subprotocol)) send_hello(session);
+}
+
+void ServerLink::send_hello(session::Session& session) {
+  auto hello = std::make_unique<tmesh_client_metadata>();
+  std::memset(hello.get(), 0, sizeof *hello);
+  hello->instance_id = identity_.instance_id.c_str();
+  hello->connection_slot = slot_.number();
+  hello->version = TMESH_VERSION;
+  hello->platform = "linux";
+  hello->process_start_at = time_of(identity_.started_at_us);
+  hello->reported_at = time_of(loop_.wall_us());
+  hello->revision = ++hello_revision_;
+  hello->capabilities = offered_capabilities(identity_.config.capabilities);
+  hello->agent_ids[0] = agent_id_.c_str();
+  hello->agent_id_count = 1;
+  std::vector<char> text(TMESH_METADATA_MAX_BYTES);
+  std::size_t len = 0;
+  if (!tmesh_is_ok(tmesh_client_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
+    log::error("hello_not_encodable");
+    return session.fail(tmesh_err_session(TMESH_E_INVALID));
+  }
+  session.send(TMESH_FRAME_CLIENT_HELLO, {reinterpret_cast<const uint8_t*>(text.data()), len});
+}
+
+void ServerLink::on_hello_ack(std::span<const uint8_t> payload) {
+  auto ack = std::make_unique<tmesh_client_metadata_ack>();
+  std::memset(ack.get(), 0, sizeof *ack);
+  if (!tmesh_is_ok(tmesh_client_metadata_ack_decode(ack.get(), payload.data(), payload.size()))) {
+    log::warn("hello_ack_malformed", {{"slot", slot_.number()}});
+    return;
+  }
+  if (!ack->is_accepted) {
+    log::warn("hello_refused", {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});
+  }
+  tmesh_client_metadata_ack_free(ack.get());
+}
+
+void ServerLink::on_open(session::Session&, tmesh_stream* stream, const tmesh_open_stream&) {
+  // Unreachable: a mux that opens treats the peer's OPEN_STREAM as a protocol error.
+  tmesh_stream_reset(stream);
+  tmesh_stream_release(stream);
+}
+
+tmesh_status ServerLink::on_control(session::Session&, const tmesh_frame_header& header,
+                                    std::span<const uint8_t> payload) {
+  if (header.type == TMESH_FRAME_CLIENT_METADATA_ACK) on_hello_ack(payload);
+  // Other frames of this family have no meaning for a client; deployed ones ignore them.
+  return tmesh_ok();
+}
+
+Result<OpenedStream> ServerLink::open_tcp(std::string_view host, uint16_t port, bool allow_strict) {
+  session::Session* const session = slot_.ready();
+  if (session == nullptr) return fail(TMESH_E_CLOSED, "no link to the server");
+  tmesh_open_stream open{};
+  if (agent_id_.size() >= sizeof open.agent_id || host.size() >= sizeof open.target_host) {
+    return fail(TMESH_E_INVALID, "a name is too long");
+  }
+  std::memcpy(open.agent_id, agent_id_.data(), agent_id_.size());
+  std::memcpy(open.target_host, host.data(), host.size());
+  open.protocol = TMESH_OPEN_TCP;
+  open.target_port = port;
+  tmesh_mux* const mux = session->mux();
+  // Better no new stream than the end of all that run.
+  if (mux->next_id > TMESH_OPENS_PER_LINK_MAX) return fail(TMESH_E_LIMIT, "the link's stream ids are used up");
+  tmesh_open_params params{};
+  params.open = &open;
+  params.is_strict = allow_strict && mux->config.has_open_result;
+  params.window_bytes = mux->config.has_flow_control ? mux->config.initial_window_bytes : 0;
+  tmesh_status why = tmesh_ok();
+  tmesh_stream* const stream = tmesh_mux_open(mux, &params, &why);
+  // STATE: the link has failed, and its end is about to be told.
+  if (why.code == TMESH_E_STATE) return fail(TMESH_E_CLOSED, "the link is over");
+  if (stream == nullptr) return fail(static_cast<tmesh_code>(why.code), "the link takes no further stream");
+  if (stream->id >= kRotateAtStreamId) slot_.rotate("ids");
+  return OpenedStream{stream, params.is_strict};
+}
+
+}  // namespace tmesh::client

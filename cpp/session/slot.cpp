@@ -1,0 +1,130 @@
+#include "cpp/session/slot.hpp"
+
+#include <utility>
+
+#include "cpp/base/log.hpp"
+
+namespace tmesh::session {
+namespace {
+
+// One bad answer during a server's restart must not pin a client to legacy.
+constexpr uint64_t kRenegotiateAfter_us = 300'000'000;
+constexpr uint64_t kSweepEvery_us = 1'000'000;
+
+}  // namespace
+
+Slot::Slot(net::Loop& loop, Timers& timers, Dialer& dialer, const ServerEndpoint& endpoint, bool has_offer,
+           uint32_t offered, uint32_t number, SlotRole& role)
+    : loop_(loop),
+      timers_(timers),
+      has_offer_(has_offer),
+      number_(number),
+      role_(role),
+      reconnector_(loop, timers, dialer, endpoint, has_offer, offered, *this) {}
+
+Slot::~Slot() {
+  if (current_ != nullptr) role_.on_session_over(*current_);
+  for (const auto& session : draining_) role_.on_session_over(*session);
+}
+
+void Slot::drain() {
+  is_stopping_ = true;
+  reconnector_.stop();
+  renegotiate_.cancel();
+  if (current_ != nullptr) stop_opens(*current_);
+}
+
+void Slot::rotate(const char* reason) {
+  if (current_ == nullptr || is_rotating_ || is_stopping_) return;
+  log::info("link_rotating", {{"slot", number_}, {"reason", reason}});
+  is_rotating_ = true;
+  reconnector_.renew();
+}
+
+void Slot::on_connected(Connected connected) {
+  const tmesh_subprotocol chosen = connected.subprotocol;
+  auto session = Session::open(loop_, std::move(connected.transport), true, role_.mux_config(chosen), kDialerLife,
+                               *this, connected.early);
+  if (!session) {
+    log::warn("link_failed", {{"slot", number_}, {"reason", tmesh_code_name(session.error().code)}});
+    return reconnector_.link_ended();
+  }
+  if (current_ != nullptr) put_aside("rotated");
+  current_ = std::move(*session);
+  is_failure_logged_ = false;
+  log::info("link_up", {{"slot", number_}, {"sub_protocol", tmesh_subprotocol_name(chosen)}});
+  if (has_offer_ && chosen == TMESH_SUBPROTOCOL_NONE) {
+    renegotiate_ = timers_.after(kRenegotiateAfter_us, Delegate<void()>::bind<&Slot::on_renegotiate>(this));
+  }
+  role_.on_session(*current_, chosen);
+}
+
+void Slot::on_connect_failed(const ConnectFailure& failure, uint64_t retry_us) {
+  is_rotating_ = false;
+  // The first of a series is a warning; the rest would only repeat it.
+  const auto level = std::exchange(is_failure_logged_, true) ? log::Level::debug : log::Level::warn;
+  log::write(level, "connect_failed",
+             {{"slot", number_},
+              {"stage", failure.stage},
+              {"reason", failure.text},
+              {"http_status", failure.http_status},
+              {"retry_us", retry_us}});
+}
+
+void Slot::on_open(Session& session, tmesh_stream* stream, const tmesh_open_stream& open) {
+  role_.on_open(session, stream, open);
+}
+
+tmesh_status Slot::on_control(Session& session, const tmesh_frame_header& header, std::span<const uint8_t> payload) {
+  return role_.on_control(session, header, payload);
+}
+
+void Slot::on_goaway(Session& session) {
+  if (&session != current_.get() || is_stopping_) return;
+  put_aside("goaway");
+  reconnector_.renew();
+}
+
+void Slot::put_aside(const char* reason) {
+  log::info("link_draining", {{"slot", number_}, {"reason", reason}, {"streams", current_->live_streams_count()}});
+  renegotiate_.cancel();
+  is_rotating_ = false;
+  stop_opens(*current_);
+  draining_.push_back(std::move(current_));
+  if (!sweep_.active()) sweep_ = timers_.after(kSweepEvery_us, Delegate<void()>::bind<&Slot::sweep>(this));
+}
+
+// On a client's link only the client opens, and what deployed servers make of a GOAWAY
+// from that side is unknown. An agent's server has to be told.
+void Slot::stop_opens(Session& session) {
+  if (has_offer_) {
+    session.stop_opens();
+  } else {
+    session.goaway();
+  }
+}
+
+void Slot::sweep() {
+  draining_.remove_if([&](const auto& session) {
+    if (session->has_streams()) return false;
+    role_.on_session_over(*session);
+    return true;
+  });
+  sweep_ = draining_.empty() ? Ticket()
+                             : timers_.after(kSweepEvery_us, Delegate<void()>::bind<&Slot::sweep>(this));
+}
+
+void Slot::on_down(Session& session, tmesh_status why) {
+  role_.on_session_over(session);
+  if (&session != current_.get()) {
+    draining_.remove_if([&](const auto& s) { return s.get() == &session; });
+    return;
+  }
+  log::warn("link_down", {{"slot", number_}, {"reason", tmesh_code_name(why.code)}});
+  renegotiate_.cancel();
+  is_rotating_ = false;
+  current_.reset();
+  reconnector_.link_ended();
+}
+
+}  // namespace tmesh::session

@@ -1,0 +1,86 @@
+// A slot: one place of a client or an agent that is kept connected to the server.
+//
+// Owns the reconnector, the current session and those that drain beside it. A session
+// that may take no new streams (GOAWAY) is put aside and a successor connected (reconnector.hpp);
+// one that is to be replaced (rotate) goes on until its successor is there. A link
+// without a selected sub-protocol is renegotiated after five minutes (WIRE D). What the
+// frames mean is the role's business.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "cpp/session/reconnector.hpp"
+#include "cpp/session/session.hpp"
+
+namespace tmesh::session {
+
+class SlotRole {
+ public:
+  // For a link with this sub-protocol. Pool and events are filled in by the link.
+  virtual tmesh_mux_config mux_config(tmesh_subprotocol subprotocol) = 0;
+  // A fresh session: send the hello. It is current() from here on.
+  virtual void on_session(Session& session, tmesh_subprotocol subprotocol) = 0;
+  // The session is about to be destroyed.
+  virtual void on_session_over(Session& session) = 0;
+  virtual void on_open(Session& session, tmesh_stream* stream, const tmesh_open_stream& open) = 0;
+  virtual tmesh_status on_control(Session& session, const tmesh_frame_header& header,
+                                  std::span<const uint8_t> payload) = 0;
+
+ protected:
+  ~SlotRole() = default;
+};
+
+class Slot final : private ReconnectorHandler, private SessionHandler {
+ public:
+  // offered: capabilities whose sub-protocols a client offers; has_offer false for agents.
+  // number: for the log and the hello, 1-based.
+  // timers: the loop, or a test's clock.
+  Slot(net::Loop& loop, Timers& timers, Dialer& dialer, const ServerEndpoint& endpoint, bool has_offer,
+       uint32_t offered, uint32_t number, SlotRole& role);
+  // Streams of its sessions get their OVER events from the loop afterwards.
+  ~Slot();
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  void start() { reconnector_.start(); }
+  // No new streams and no reconnect; streams that run go on.
+  void drain();
+  // Connects a successor while the current session goes on taking streams.
+  void rotate(const char* reason);
+
+  // The session for new streams; null when there is none that takes them.
+  Session* ready() { return current_ != nullptr && current_->takes_opens() ? current_.get() : nullptr; }
+  uint32_t number() const { return number_; }
+
+ private:
+  void on_connected(Connected connected) override;
+  void on_connect_failed(const ConnectFailure& failure, uint64_t retry_us) override;
+  void on_open(Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;
+  tmesh_status on_control(Session& session, const tmesh_frame_header& header,
+                          std::span<const uint8_t> payload) override;
+  void on_goaway(Session& session) override;
+  void on_down(Session& session, tmesh_status why) override;
+
+  void put_aside(const char* reason);
+  void stop_opens(Session& session);
+  void sweep();
+  void on_renegotiate() { rotate("renegotiate"); }
+
+  net::Loop& loop_;
+  Timers& timers_;
+  const bool has_offer_;
+  const uint32_t number_;
+  SlotRole& role_;
+  Reconnector reconnector_;
+  std::unique_ptr<Session> current_;
+  std::list<std::unique_ptr<Session>> draining_;
+  Ticket renegotiate_;
+  Ticket sweep_;
+  bool is_rotating_ = false;
+  bool is_stopping_ = false;
+  bool is_failure_logged_ = false;
+};
+
+}  // namespace tmesh::session

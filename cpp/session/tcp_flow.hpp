@@ -1,0 +1,55 @@
+// The bytes between one TCP socket (a client's entry, an agent's target) and one
+// stream, from the moment both are open until both directions ended.
+//
+// Owns the socket, the stream (released in the destructor) and the splice. Calls `done`
+// exactly once, as the last thing it does; the owner then destroys the flow, also from
+// inside the call. Destroying it earlier resets both ends.
+#pragma once
+
+#include <cstdint>
+
+#include "core/mux/splice.h"
+#include "core/mux/stream.h"
+#include "cpp/base/delegate.hpp"
+#include "cpp/base/result.hpp"
+#include "cpp/net/tcp.hpp"
+
+namespace tmesh::session {
+
+class TcpFlow final : private net::TcpHandler {
+ public:
+  // status OK: both directions ended regularly.
+  using Done = Delegate<void(tmesh_status)>;
+
+  // The socket may hold bytes that were read already; they go first. is_eof: its end was
+  // seen too.
+  TcpFlow(net::Tcp tcp, bool is_eof, tmesh_stream* stream, Done done);
+  ~TcpFlow();
+  TcpFlow(const TcpFlow&) = delete;
+  TcpFlow& operator=(const TcpFlow&) = delete;
+
+  // Begins to move bytes. Both ends must be open. May call done.
+  void start();
+  // From the socket to the stream and back.
+  uint64_t sent_bytes() const { return splice_.moved_bytes[0]; }
+  uint64_t received_bytes() const { return splice_.moved_bytes[1]; }
+
+ private:
+  void on_readable() override;
+  void on_eof() override;
+  void on_written(std::size_t n, bool is_all) override;
+  void on_broken(tmesh_status why) override;
+  static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
+  static void on_splice_done(void* ctx, tmesh_splice* splice, tmesh_status why, int broken);
+
+  net::Tcp tcp_;
+  tmesh_stream* stream_;
+  tmesh_splice splice_{};
+  Done done_;
+  bool is_started_ = false;
+  bool is_done_ = false;
+  bool is_eof_;            // of the socket, seen before start()
+  tmesh_status status_{};  // of the socket before start(), of the splice afterwards
+};
+
+}  // namespace tmesh::session

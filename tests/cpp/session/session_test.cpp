@@ -1,0 +1,324 @@
+#include "cpp/session/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/wire/ws.h"
+#include "tests/cpp/session/fake_server.hpp"
+
+namespace tmesh::session {
+namespace {
+
+using test::FakeServer;
+
+struct Handler : SessionHandler {
+  void on_open(Session&, tmesh_stream* stream, const tmesh_open_stream& open) override {
+    opened_host = open.target_host;
+    tmesh_stream_attach(stream, nullptr, [](void*, tmesh_stream* s, unsigned events) {
+      if ((events & TMESH_STREAM_EV_OVER) != 0) tmesh_stream_release(s);
+    });
+  }
+  tmesh_status on_control(Session&, const tmesh_frame_header& header, std::span<const uint8_t> payload) override {
+    control_type = header.type;
+    control.assign(payload.begin(), payload.end());
+    return control_answer;
+  }
+  void on_goaway(Session& s) override {
+    goaways_count++;
+    took_opens_at_goaway = s.takes_opens();
+  }
+  void on_down(Session& s, tmesh_status why) override {
+    downs_count++;
+    down = why;
+    EXPECT_FALSE(s.takes_opens());
+    if (owner != nullptr) owner->reset();
+  }
+
+  std::unique_ptr<Session>* owner = nullptr;  // to be destroyed in on_down
+  std::string opened_host;
+  int control_type = -1;
+  std::string control;
+  tmesh_status control_answer = tmesh_ok();
+  std::size_t goaways_count = 0;
+  bool took_opens_at_goaway = false;
+  std::size_t downs_count = 0;
+  std::optional<tmesh_status> down;
+};
+
+// Only until the transport is ready.
+struct Ready : net::TransportHandler {
+  void on_ready(tmesh_status status) override { is_ready = tmesh_is_ok(status); }
+  void on_data(std::span<uint8_t>) override {}
+  void on_eof() override {}
+  void on_written() override {}
+  void on_error(tmesh_status) override {}
+  bool is_ready = false;
+};
+
+class SessionTest : public net::LoopTest {
+ protected:
+  SessionTest() : server(loop()) {}
+
+  // The Session, and a peer that is still a raw transport.
+  void connect(const SessionLife& life, std::span<const uint8_t> early = {}, bool is_opener = true) {
+    Ready ready;
+    net::RawClient raw(server.port());
+    auto transport = std::move(*net::Transport::connect(loop(), raw.release(), nullptr, nullptr, ready));
+    ASSERT_TRUE(run_until([&] { return ready.is_ready && server.count() == 1 && peer().ready.has_value(); }));
+    session = std::move(*Session::open(loop(), std::move(transport), true, test::mux_config(is_opener), life,
+                                       handler, early));
+  }
+  void connect_links(const SessionLife& life, bool is_opener = true) {
+    connect(life, {}, is_opener);
+    peer().become_link(test::mux_config(!is_opener));
+  }
+  test::Peer& peer() { return server.last(); }
+  bool is_down() const { return handler.downs_count > 0; }
+  // Runs for that long at least.
+  void run_for(uint64_t us) {
+    ASSERT_FALSE(run_until([] { return false; }, us));
+  }
+  tmesh_stream* open_stream() {
+    tmesh_open_stream open{};
+    open.protocol = TMESH_OPEN_TCP;
+    open.target_host[0] = 'h';
+    open.target_port = 80;
+    tmesh_open_params params{&open, true, TMESH_WINDOW_INITIAL_BYTES};
+    tmesh_status why{};
+    return tmesh_mux_open(session->mux(), &params, &why);
+  }
+  // WebSocket frames of this kind among the raw bytes the peer got.
+  std::size_t ws_frames(tmesh_ws_opcode opcode) {
+    tmesh_ws_decoder decoder;
+    tmesh_ws_decoder_init(&decoder, TMESH_WS_SERVER, TMESH_WS_MESSAGE_MAX_BYTES);
+    std::string copy = peer().bytes;
+    auto* at = reinterpret_cast<uint8_t*>(copy.data());
+    std::size_t left = copy.size();
+    std::size_t count = 0;
+    for (;;) {
+      tmesh_ws_event event{};
+      std::size_t used = 0;
+      EXPECT_TRUE(tmesh_is_ok(tmesh_ws_decode(&decoder, at, left, &used, &event)));
+      at += used;
+      left -= used;
+      if (event.kind == TMESH_WS_NONE) return count;
+      count += (opcode == TMESH_WS_OP_PING && event.kind == TMESH_WS_PING) ||
+               (opcode == TMESH_WS_OP_BINARY && event.kind == TMESH_WS_MESSAGE_END);
+    }
+  }
+
+  FakeServer server;
+  Handler handler;
+  std::unique_ptr<Session> session;
+};
+
+// A protocol frame without payload as an unmasked WebSocket message.
+std::string raw_frame(uint8_t type) {
+  std::string out("\x82\x10", 2);
+  out.resize(2 + TMESH_FRAME_HEADER_BYTES);
+  tmesh_frame_header header{};
+  header.type = type;
+  EXPECT_TRUE(tmesh_is_ok(tmesh_frame_header_encode(reinterpret_cast<uint8_t*>(out.data()) + 2, &header)));
+  return out;
+}
+
+TEST_F(SessionTest, PingsGoOutAtTheIntervalAndMeasureTheRoundTrip) {
+  connect_links({10'000, 0, 0});
+  EXPECT_EQ(session->rtt_us(), 0u) << "nothing was measured yet";
+  ASSERT_TRUE(run_until([&] { return session->rtt_us() > 0; }));
+  EXPECT_LT(session->rtt_us(), 5'000'000u);
+  EXPECT_GT(session->smoothed_rtt_us(), 0u);
+  const uint64_t frames = peer().link.mux()->stats.frames_in_count;
+  EXPECT_GE(frames, 1u);
+  ASSERT_TRUE(run_until([&] { return peer().link.mux()->stats.frames_in_count >= frames + 3; }));
+  EXPECT_FALSE(is_down());
+}
+
+TEST_F(SessionTest, NoLifeSettingsMeanNoPingAndNoDeath) {
+  connect({0, 0, 0});
+  run_for(60'000);
+  EXPECT_TRUE(peer().bytes.empty());
+  EXPECT_FALSE(is_down());
+}
+
+TEST_F(SessionTest, AForeignOrLatePongIsIgnored) {
+  connect_links({3'600'000'000, 0, 0});
+  peer().control(TMESH_FRAME_PONG, "");
+  peer().control(TMESH_FRAME_PONG, std::string(8, '\0'));  // the id of a PING that was never sent
+  peer().control(TMESH_FRAME_PONG, std::string(1000, 'x'));
+  peer().control(TMESH_FRAME_GOAWAY);
+  ASSERT_TRUE(run_until([&] { return handler.goaways_count == 1; }));
+  EXPECT_EQ(session->rtt_us(), 0u);
+}
+
+TEST_F(SessionTest, ASilentLinkIsPingedOnceByWebSocket) {
+  connect({0, 20'000, 0});
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_PING) == 1; }));
+  run_for(80'000);
+  EXPECT_EQ(ws_frames(TMESH_WS_OP_PING), 1u) << "once per silence";
+  peer().reply(std::string("\x8A\x00", 2));  // its pong; then silence again
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_PING) == 2; }));
+  EXPECT_EQ(ws_frames(TMESH_WS_OP_BINARY), 0u);
+  EXPECT_FALSE(is_down());
+}
+
+TEST_F(SessionTest, ALinkWithoutAByteIsDead) {
+  connect({0, 0, 50'000});
+  const uint64_t begin_us = loop().now_us();
+  ASSERT_TRUE(run_until([&] { return is_down(); }));
+  EXPECT_GE(loop().now_us() - begin_us, 49'000u);
+  EXPECT_EQ(handler.down->code, TMESH_E_TIMEOUT);
+  EXPECT_EQ(handler.down->scope, TMESH_SCOPE_SESSION);
+}
+
+TEST_F(SessionTest, AnUnansweredPingDoesNotCountAsLife) {
+  connect({10'000, 0, 80'000});
+  ASSERT_TRUE(run_until([&] { return is_down(); }));
+  EXPECT_EQ(handler.down->code, TMESH_E_TIMEOUT);
+  EXPECT_GE(ws_frames(TMESH_WS_OP_BINARY), 2u) << "PINGs go on until then";
+}
+
+TEST_F(SessionTest, ABusyLinkIsNotKilled) {
+  // LESSONS P-C5: any byte is life. There is always one in the socket when time is
+  // judged, however late this process gets its turn; a PONG never comes.
+  connect({0, 0, 30'000});
+  const uint64_t begin_us = loop().now_us();
+  std::size_t sent = 0;
+  const std::string half = raw_frame(TMESH_FRAME_GOAWAY);
+  while (loop().now_us() - begin_us < 150'000) {
+    peer().reply(half.substr(sent++ % half.size(), 1));  // a frame, byte by byte
+    const uint64_t tick_us = loop().now_us();
+    ASSERT_TRUE(run_until([&] { return loop().now_us() > tick_us; }));
+    ASSERT_FALSE(is_down()) << "after " << sent << " bytes";
+  }
+}
+
+TEST_F(SessionTest, EarlyBytesAreFramesOfTheSession) {
+  const std::string frame = raw_frame(TMESH_FRAME_GOAWAY);
+  connect({0, 0, 0}, {reinterpret_cast<const uint8_t*>(frame.data()), frame.size()});
+  EXPECT_EQ(handler.goaways_count, 0u) << "not from inside open()";
+  ASSERT_TRUE(run_until([&] { return handler.goaways_count == 1; }));
+}
+
+TEST_F(SessionTest, AGoawayFromThePeerEndsOpensButNotTheLink) {
+  connect_links({0, 0, 0});
+  EXPECT_TRUE(session->takes_opens());
+  peer().control(TMESH_FRAME_GOAWAY, "open limit reached");
+  ASSERT_TRUE(run_until([&] { return handler.goaways_count == 1; }));
+  EXPECT_FALSE(handler.took_opens_at_goaway);
+  EXPECT_FALSE(session->takes_opens());
+  EXPECT_EQ(open_stream(), nullptr);
+  EXPECT_FALSE(is_down());
+}
+
+TEST_F(SessionTest, OurGoawayIsSentOnce) {
+  connect_links({0, 0, 0}, false);
+  session->goaway();
+  session->goaway();
+  EXPECT_FALSE(session->takes_opens());
+  ASSERT_TRUE(run_until([&] { return peer().goaways_count > 0; }));
+  run_for(10'000);
+  EXPECT_EQ(peer().goaways_count, 1u);
+}
+
+TEST_F(SessionTest, StopOpensTellsNobody) {
+  connect_links({0, 0, 0});
+  session->stop_opens();
+  EXPECT_FALSE(session->takes_opens());
+  session->send(TMESH_FRAME_CLIENT_HELLO, {});
+  ASSERT_TRUE(run_until([&] { return peer().controls.size() == 1; }));
+  EXPECT_EQ(peer().goaways_count, 0u);
+}
+
+TEST_F(SessionTest, ControlFramesGoBothWaysInOrder) {
+  connect_links({0, 0, 0});
+  for (const char* text : {"one", "two", "three"}) {
+    session->send(TMESH_FRAME_CLIENT_HELLO, {reinterpret_cast<const uint8_t*>(text), std::string_view(text).size()});
+  }
+  peer().control(TMESH_FRAME_CLIENT_METADATA_ACK, "ack");
+  ASSERT_TRUE(run_until([&] { return peer().controls.size() == 3 && handler.control == "ack"; }));
+  EXPECT_EQ(peer().controls[2].second, "three");
+  EXPECT_EQ(handler.control_type, TMESH_FRAME_CLIENT_METADATA_ACK);
+}
+
+TEST_F(SessionTest, AFullControlQueueEndsTheLink) {
+  connect_links({0, 0, 0});
+  for (unsigned i = 0; i <= TMESH_CONTROL_QUEUE_MAX_FRAMES; i++) session->send(TMESH_FRAME_CLIENT_HELLO, {});
+  EXPECT_FALSE(is_down()) << "never from inside send()";
+  ASSERT_TRUE(run_until([&] { return is_down(); }));
+  EXPECT_EQ(handler.down->code, TMESH_E_CONTROL_EXHAUSTED);
+  session->send(TMESH_FRAME_CLIENT_HELLO, {});  // harmless afterwards
+  session->goaway();
+}
+
+TEST_F(SessionTest, ASessionStatusOfTheHandlerEndsTheLink) {
+  connect_links({0, 0, 0});
+  handler.control_answer = tmesh_err_session(TMESH_E_POLICY);
+  peer().control(TMESH_FRAME_CLIENT_METADATA_ACK, "x");
+  ASSERT_TRUE(run_until([&] { return is_down(); }));
+  EXPECT_EQ(handler.down->code, TMESH_E_POLICY);
+}
+
+TEST_F(SessionTest, AnAcceptorGetsOpens) {
+  connect_links({0, 0, 0}, false);
+  tmesh_open_stream open{};
+  open.protocol = TMESH_OPEN_TCP;
+  open.target_host[0] = 'h';
+  open.target_port = 80;
+  tmesh_open_params params{&open, true, TMESH_WINDOW_INITIAL_BYTES};
+  tmesh_status why{};
+  tmesh_stream* const stream = tmesh_mux_open(peer().link.mux(), &params, &why);
+  ASSERT_NE(stream, nullptr);
+  tmesh_stream_attach(stream, nullptr, [](void*, tmesh_stream*, unsigned) {});
+  ASSERT_TRUE(run_until([&] { return handler.opened_host == "h"; }));
+  EXPECT_EQ(session->live_streams_count(), 1u);
+  EXPECT_TRUE(session->has_streams());
+  tmesh_stream_release(stream);
+  ASSERT_TRUE(run_until([&] { return !session->has_streams(); }));
+}
+
+TEST_F(SessionTest, AStreamThatIsOverStillCountsUntilItsUserLetsGo) {
+  connect_links({0, 0, 0});
+  peer().on_stream = [](test::PeerStream& s) { s.answer(tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_TIMEOUT, true)); };
+  tmesh_stream* const stream = open_stream();
+  ASSERT_NE(stream, nullptr);
+  tmesh_stream_attach(stream, nullptr, [](void*, tmesh_stream*, unsigned) {});
+  ASSERT_TRUE(run_until([&] { return session->live_streams_count() == 0; }));
+  EXPECT_TRUE(session->has_streams());
+  tmesh_stream_release(stream);
+  EXPECT_FALSE(session->has_streams());
+}
+
+TEST_F(SessionTest, FailIsDeliveredFromTheLoopOnceAndMayDestroyTheSession) {
+  connect_links({0, 0, 0});
+  handler.owner = &session;
+  session->fail(tmesh_err_session(TMESH_E_TIMEOUT));
+  session->fail(tmesh_err_session(TMESH_E_IO));
+  EXPECT_FALSE(is_down());
+  ASSERT_TRUE(run_until([&] { return is_down() && peer().down.has_value(); }));
+  EXPECT_EQ(handler.downs_count, 1u);
+  EXPECT_EQ(handler.down->code, TMESH_E_TIMEOUT);
+  EXPECT_EQ(session, nullptr);
+}
+
+TEST_F(SessionTest, ThePeersEndIsReportedOnce) {
+  connect_links({10'000, 20'000, 30'000});
+  server.peers.clear();
+  ASSERT_TRUE(run_until([&] { return is_down(); }));
+  run_for(60'000);
+  EXPECT_EQ(handler.downs_count, 1u);
+  EXPECT_EQ(handler.down->code, TMESH_E_CLOSED);
+}
+
+TEST_F(SessionTest, DestroyingItIsSilentAndFlushesTheGoaway) {
+  connect_links({10'000, 0, 0}, false);
+  session->goaway();
+  session.reset();
+  ASSERT_TRUE(run_until([&] { return peer().down.has_value(); }));
+  EXPECT_EQ(peer().goaways_count, 1u);
+  EXPECT_EQ(handler.downs_count, 0u);
+}
+
+}  // namespace
+}  // namespace tmesh::session
