@@ -1,0 +1,46 @@
+// tunnelmesh-agent: the command table and nothing else.
+#include <utility>
+
+#include "cmd/cli.hpp"
+#include "cmd/config_commands.hpp"
+#include "cpp/agent/app.hpp"
+#include "cpp/base/exit_code.hpp"
+
+namespace {
+
+using namespace tmesh;
+
+int run_agent(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_agent(invocation, config::Purpose::run);
+  if (!loaded.ok()) return kExitConfig;
+  log::configure(loaded.config.log.level, loaded.config.log.format);
+  return agent::run(loaded.config);
+}
+
+int print_id(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_agent(invocation, config::Purpose::print);
+  if (!loaded.ok()) return kExitConfig;
+  if (loaded.config.id.empty()) {
+    std::fputs("agent.id: is required\n", invocation.err);
+    return kExitConfig;
+  }
+  std::fprintf(invocation.out, "%s\n", loaded.config.id.c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Program program{.name = "tunnelmesh-agent",
+                       .doc = "dials targets in a private network for the server"};
+  program.role = config::kAgent;
+  cli::Command run{.name = "run", .doc = "start the agent"};
+  run.takes_keys = true;
+  run.run = &run_agent;
+  cli::Command id{.name = "id", .doc = "print the agent's id"};
+  id.takes_keys = true;
+  id.run = &print_id;
+  program.commands = {run, id};
+  for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
+  return cli::execute(program, argc, argv);
+}

@@ -1,0 +1,115 @@
+// tunnelmesh-server: the command table and nothing else.
+#include <map>
+#include <utility>
+
+#include "cmd/cli.hpp"
+#include "cmd/config_commands.hpp"
+#include "cpp/base/exit_code.hpp"
+#include "cpp/server/admin_commands.hpp"
+#include "cpp/server/app.hpp"
+#include "cpp/server/quickstart.hpp"
+
+namespace {
+
+using namespace tmesh;
+
+int run_server(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_server(invocation, config::Purpose::run);
+  if (!loaded.ok()) return kExitConfig;
+  log::configure(loaded.config.log.level, loaded.config.log.format);
+  return server::run(loaded.config);
+}
+
+int run_admin(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+  if (!loaded.ok()) return kExitConfig;
+  if (loaded.config.storage.driver != config::StorageSettings::Driver::sqlite) {
+    std::fputs("storage.driver: the configured value is not available in this version\n", invocation.err);
+    return kExitConfig;
+  }
+  server::AdminRequest request;
+  request.resource = invocation.path.front();
+  request.verb = invocation.path.back();
+  request.arguments = invocation.arguments;
+  for (const cli::Invocation::Option& option : invocation.options) {
+    if (option.name == "json") continue;
+    const bool is_switch = invocation.flag(option.name)->value_name.empty();
+    if (is_switch && option.value == "false") continue;
+    request.options.push_back({option.name, is_switch ? "" : option.value});
+  }
+  request.is_json = invocation.is_on("json");
+  request.database_path = loaded.config.storage.sqlite_path;
+  request.auto_init = loaded.config.storage.is_auto_init;
+  request.out = invocation.out;
+  request.err = invocation.err;
+  return server::run_admin(request);
+}
+
+int run_quickstart(const cli::Invocation& invocation) {
+  server::QuickstartRequest request;
+  request.directory = invocation.value("dir");
+  request.agent_name = invocation.value("agent");
+  request.listen = invocation.value("listen");
+  request.socks5 = invocation.value("socks5");
+  request.allow = invocation.values("allow");
+  request.public_url = invocation.value("public-url");
+  request.out = invocation.out;
+  request.err = invocation.err;
+  return server::run_quickstart(request);
+}
+
+cli::Command quickstart_command() {
+  const server::QuickstartRequest defaults;
+  cli::Command command{.name = "quickstart",
+                       .doc = "first set-up on one machine: database, agent, tokens, files"};
+  command.flags = {
+      {"dir", "DIR", "folder for database and configuration", defaults.directory},
+      {"agent", "NAME", "name of the agent", defaults.agent_name},
+      {"listen", "HOST:PORT", "where the server listens", defaults.listen},
+      {"socks5", "HOST:PORT", "the client's local SOCKS5 entry", defaults.socks5},
+      {"allow", "PATTERN", "targets the agent may dial: host:port, *:*, 10.0.0.0/8:*, *.example.com:443", "",
+       "", true, true},
+      {"public-url", "URL", "ws:// or wss:// URL of the server, if it is not --listen"}};
+  command.run = &run_quickstart;
+  return command;
+}
+
+// One group of commands for each resource of the administration.
+std::vector<cli::Command> admin_commands() {
+  const std::map<std::string, std::string> docs = {{"user", "people who own agents and tokens"},
+                                                   {"agent", "agents and their state"},
+                                                   {"policy", "what an agent may be asked to dial"},
+                                                   {"token", "secrets of agents and clients"}};
+  std::vector<cli::Command> groups;
+  for (const server::AdminVerb& verb : server::admin_verbs()) {
+    if (groups.empty() || groups.back().name != verb.resource) {
+      const auto doc = docs.find(verb.resource);
+      groups.push_back({.name = verb.resource, .doc = doc == docs.end() ? "" : doc->second});
+    }
+    cli::Command command{.name = verb.verb, .doc = verb.help};
+    for (const server::AdminFlag& flag : verb.flags) {
+      command.flags.push_back({flag.name, flag.value_name == nullptr ? "" : flag.value_name, flag.help, "",
+                               "", flag.is_required, flag.is_repeatable});
+    }
+    command.flags.push_back({"json", "", "print JSON"});
+    if (verb.argument != nullptr) command.arguments.emplace_back(verb.argument);
+    command.takes_keys = true;
+    command.run = &run_admin;
+    groups.back().children.push_back(std::move(command));
+  }
+  return groups;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Program program{.name = "tunnelmesh-server", .doc = "the public hub between clients and agents"};
+  program.role = config::kServer;
+  cli::Command run{.name = "run", .doc = "start the server"};
+  run.takes_keys = true;
+  run.run = &run_server;
+  program.commands = {run, quickstart_command()};
+  for (cli::Command& command : admin_commands()) program.commands.push_back(std::move(command));
+  for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
+  return cli::execute(program, argc, argv);
+}

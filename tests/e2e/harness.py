@@ -1,0 +1,336 @@
+"""Runs the three real programs on loopback for the end-to-end tests.
+
+Everything lives in a temporary folder; ports come from the kernel; every wait has a
+limit at least ten times what it should take. On failure the logs are printed.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+BIN = os.environ.get("TMESH_BIN", os.path.join(os.path.dirname(__file__), "..", "..", "build", "bin"))
+BIN = os.path.abspath(BIN)
+WAIT_S = 30.0
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(condition, what, limit_s=WAIT_S):
+    end = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {limit_s:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+def can_connect(port, host="127.0.0.1"):
+    with contextlib.suppress(OSError):
+        socket.create_connection((host, port), timeout=1).close()
+        return True
+    return False
+
+
+def http_get(port, path, host=None):
+    """Status and body of one plain request, without following anything."""
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as s:
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{port}'}\r\nConnection: close\r\n\r\n".encode())
+        data = b""
+        while chunk := s.recv(65536):
+            data += chunk
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+class Program:
+    """One running binary with its log."""
+
+    def __init__(self, name, arguments, folder, env=None):
+        self.name = name
+        self.log_path = os.path.join(folder, f"{name}.log")
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen(
+            [os.path.join(BIN, f"tunnelmesh-{name}"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            env={**os.environ, **(env or {})},
+        )
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def text(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def stop(self, how=signal.SIGTERM):
+        if self.alive():
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.name} did not stop within {WAIT_S} s of signal {how}") from None
+        finally:
+            self.log.close()
+
+
+class Mesh:
+    """quickstart, then server, agent and client; `allow` is its list of patterns."""
+
+    def __init__(self, allow=("*:*",), edit=None, start=("server", "agent", "client")):
+        self.folder = tempfile.mkdtemp(prefix="tmesh-e2e-")
+        self.config = os.path.join(self.folder, "mesh")
+        self.http_port = free_port()
+        self.socks_port = free_port()
+        self.programs = {}
+        command = [
+            os.path.join(BIN, "tunnelmesh-server"), "quickstart", "--dir", self.config, "--agent", "home",
+            "--listen", f"127.0.0.1:{self.http_port}", "--socks5", f"127.0.0.1:{self.socks_port}",
+        ]
+        for pattern in allow:
+            command += ["--allow", pattern]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"quickstart failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+        self.quickstart_output = done.stdout
+        if edit:
+            edit(self)
+        for name in start:
+            self.start(name)
+        if {"server", "agent", "client"} <= set(start):
+            self.wait_ready()
+
+    def path(self, name):
+        return os.path.join(self.config, f"{name}.yaml")
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return f.read()
+
+    def rewrite(self, name, change):
+        text = change(self.read(name))
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def append(self, name, text):
+        self.rewrite(name, lambda old: old + text)
+
+    def start(self, name, env=None):
+        self.programs[name] = Program(name, ["run", "--config", self.path(name)], self.folder, env)
+        if name == "server":
+            wait_until(lambda: can_connect(self.http_port) or self.dead(name), "the server's listener")
+        if name == "client":
+            wait_until(lambda: can_connect(self.socks_port) or self.dead(name), "the client's entry")
+        return self.programs[name]
+
+    def dead(self, name):
+        if not self.programs[name].alive():
+            raise AssertionError(f"{name} ended:\n{self.programs[name].text()}")
+        return False
+
+    def wait_ready(self, probe_port=None):
+        """Until an open through the whole path gets an answer of the agent."""
+        target = EchoTarget()
+        try:
+            def works():
+                for name in ("server", "agent", "client"):
+                    self.dead(name)
+                with contextlib.suppress(OSError, SocksRefused):
+                    s = socks_connect(self.socks_port, "127.0.0.1", probe_port or target.port)
+                    s.close()
+                    return True
+                return False
+            wait_until(works, "the first stream through the mesh")
+        finally:
+            target.close()
+
+    def admin(self, *arguments):
+        done = subprocess.run(
+            [os.path.join(BIN, "tunnelmesh-server"), *arguments, "--config", self.path("server"), "--json"],
+            capture_output=True, text=True, timeout=WAIT_S, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+    def logs(self):
+        return "".join(f"--- {name}\n{p.text()}" for name, p in self.programs.items())
+
+    def close(self, expect_exit=0):
+        codes = {}
+        for name in ("client", "agent", "server"):
+            if name in self.programs:
+                codes[name] = self.programs[name].stop()
+        logs = self.logs()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        bad = {n: c for n, c in codes.items() if c != expect_exit}
+        if bad or "ERROR: AddressSanitizer" in logs or "runtime error:" in logs or "handles_leaked" in logs:
+            raise AssertionError(f"exit codes {codes}, expected {expect_exit}\n{logs}")
+
+
+class SocksRefused(Exception):
+    def __init__(self, reply):
+        super().__init__(f"SOCKS5 reply {reply}")
+        self.reply = reply
+
+
+def receive_exactly(s, n):
+    data = b""
+    while len(data) < n:
+        chunk = s.recv(n - len(data))
+        if not chunk:
+            raise OSError(f"end of stream after {len(data)} of {n} bytes")
+        data += chunk
+    return data
+
+
+def socks_address(host):
+    for family, kind in ((socket.AF_INET, 1), (socket.AF_INET6, 4)):
+        with contextlib.suppress(OSError):
+            return bytes([kind]) + socket.inet_pton(family, host)
+    name = host.encode()
+    return bytes([3, len(name)]) + name
+
+
+def socks_connect(port, host, target_port, timeout_s=WAIT_S, pieces=None, user=None, command=1):
+    """A connected socket, or SocksRefused with the reply code. pieces: send byte runs of this size."""
+    s = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+    try:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def send(data):
+            if pieces is None:
+                s.sendall(data)
+            else:
+                for i in range(0, len(data), pieces):
+                    s.sendall(data[i:i + pieces])
+
+        send(b"\x05\x01\x02" if user else b"\x05\x01\x00")
+        version, method = receive_exactly(s, 2)
+        if (version, method) != (5, 2 if user else 0):
+            raise SocksRefused(f"method {method}")
+        if user:
+            name, password = (x.encode() for x in user)
+            send(bytes([1, len(name)]) + name + bytes([len(password)]) + password)
+            if receive_exactly(s, 2)[1] != 0:
+                raise SocksRefused("password")
+        send(bytes([5, command, 0]) + socks_address(host) + struct.pack(">H", target_port))
+        _, reply, _, kind = receive_exactly(s, 4)
+        size = {1: 4, 4: 16}[kind] if kind != 3 else receive_exactly(s, 1)[0]
+        receive_exactly(s, size + 2)
+        if reply != 0:
+            raise SocksRefused(reply)
+        return s
+    except BaseException:
+        s.close()
+        raise
+
+
+class Target:
+    """A TCP server: `handle(socket)` runs in a thread for every connection."""
+
+    def __init__(self, handle=None, host="127.0.0.1"):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, 0), family=family, backlog=512)
+        self.port = self.listener.getsockname()[1]
+        self.accepted = 0
+        self.errors = []
+        if handle:
+            self.handle = handle
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
+
+    def _accept(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            threading.Thread(target=self._serve, args=(s,), daemon=True).start()
+
+    def _serve(self, s):
+        with s:
+            s.settimeout(WAIT_S * 4)
+            try:
+                self.handle(s)
+            except OSError as error:
+                self.errors.append(error)
+
+    def handle(self, s):
+        raise NotImplementedError
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+class EchoTarget(Target):
+    """Returns what it gets; ends when the peer ends."""
+
+    def handle(self, s):
+        while chunk := s.recv(65536):
+            s.sendall(chunk)
+
+
+class HungTarget:
+    """A port whose connects hang: its accept queue is full and nobody accepts."""
+
+    def __init__(self):
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(0)
+        self.port = self.listener.getsockname()[1]
+        self.fillers = []
+        for _ in range(4):
+            s = socket.socket()
+            s.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                s.connect(("127.0.0.1", self.port))
+            self.fillers.append(s)
+        time.sleep(0.1)  # until the kernel queued them
+
+    def close(self):
+        for s in self.fillers:
+            s.close()
+        self.listener.close()
+
+
+class MeshTest(unittest.TestCase):
+    """One mesh for a class of tests; `options` are Mesh's arguments."""
+
+    options = {}
+    mesh = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.mesh = Mesh(**cls.options)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.mesh.close()
+
+    def tearDown(self):
+        outcome = getattr(self, "_outcome", None)
+        failed = outcome and any(error for _, error in getattr(outcome, "errors", []) if error)
+        failed = failed or (outcome and getattr(outcome.result, "failures", []) + getattr(outcome.result, "errors", []))
+        if failed:
+            print(self.mesh.logs()[-8000:])
