@@ -41,9 +41,9 @@ FUZZ_SECONDS ?= 60
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) with clang 19; the planted bug must be found
 	@deploy/setup.sh build check
 	@cmake --preset fuzz -DTMESH_FUZZ_SECONDS=$(FUZZ_SECONDS)
-	@$(CMAKE_BUILD) build/fuzz -j $(JOBS)
-	@$(CMAKE_BUILD) build/fuzz --target fuzz-planted
-	@$(CMAKE_BUILD) build/fuzz -j 1 --target fuzz-run
+	@$(CMAKE_BUILD) build/fuzzing -j $(JOBS)
+	@$(CMAKE_BUILD) build/fuzzing --target fuzz-planted
+	@$(CMAKE_BUILD) build/fuzzing -j 1 --target fuzz-run
 
 asan: setup ## everything again under AddressSanitizer, LeakSanitizer and UBSan
 	@cmake --preset asan

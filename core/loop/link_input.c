@@ -33,6 +33,9 @@ static struct tmesh_status take_message(struct tmesh_link* l, const uint8_t* dat
   return tmesh_ok();
 }
 
+/* The end of a message without a byte more: the place decoding goes on from. */
+static const uint8_t nothing[1];
+
 static struct tmesh_status take_event(struct tmesh_link* l, const struct tmesh_ws_event* ev) {
   switch (ev->kind) {
     case TMESH_WS_MESSAGE_BEGIN:
@@ -44,7 +47,7 @@ static struct tmesh_status take_event(struct tmesh_link* l, const struct tmesh_w
     case TMESH_WS_MESSAGE_END:
       /* An empty payload ends with the header, which may just have been read. */
       if (!l->is_frame_done) {
-        const struct tmesh_status st = take_message(l, NULL, 0);
+        const struct tmesh_status st = take_message(l, nothing, 0);
         if (!tmesh_is_ok(st) || l->is_down) return st;
       }
       return tmesh_frame_decoder_finish(&l->frame);

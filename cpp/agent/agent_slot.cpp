@@ -24,6 +24,11 @@ uint32_t announced_capabilities(const config::Capabilities& c) {
   return set;
 }
 
+uint32_t streams_max(const config::AgentStreamSettings& s) {
+  if (s.active_max == 0) return kStreamsMax;
+  return static_cast<uint32_t>(std::min<uint64_t>(s.active_max, kStreamsMax));
+}
+
 DialSettings dial_settings(const config::AgentStreamSettings& s) {
   DialSettings out;
   out.concurrent_max = static_cast<std::size_t>(s.concurrent_dials_max);
@@ -48,6 +53,7 @@ AgentSlot::~AgentSlot() = default;
 std::size_t AgentSlot::streams_count() const {
   std::size_t count = 0;
   for (const auto& [session, life] : lives_) count += life->streams.size();
+  for (const auto& life : finishing_) count += life->streams.size();
   return count;
 }
 
@@ -58,26 +64,37 @@ tmesh_mux_config AgentSlot::mux_config(tmesh_subprotocol) {
   // A strict open may cross our reading of the ack (LESSONS Z4): what was announced
   // holds from the start, and the frame itself says what it wants.
   mux.has_open_result = config.capabilities.open_result;
-  mux.has_flow_control = config.capabilities.flow_control;
+  // Whatever was announced: a server takes stream_open_result.v1 for windows too, and
+  // the window of an open is the signal (requirement E3).
+  mux.has_flow_control = true;
   mux.resets_unknown_data = true;
   mux.initial_window_bytes = TMESH_WINDOW_INITIAL_BYTES;
   mux.window_threshold_bytes = TMESH_WINDOW_THRESHOLD_BYTES;
   mux.inbound_max_bytes = static_cast<uint32_t>(config.streams.inbound_buffer_bytes);
   mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
-  mux.streams_max = config.streams.active_max == 0
-                        ? kStreamsMax
-                        : static_cast<uint32_t>(std::min<uint64_t>(config.streams.active_max, kStreamsMax));
+  mux.streams_max = streams_max(config.streams);
   return mux;
 }
 
 void AgentSlot::on_session(session::Session& session, tmesh_subprotocol) {
-  auto life = std::make_unique<Life>(loop_, dialer_, policy_, dial_settings(identity_.config.streams));
+  auto life = std::make_unique<Life>(*this, loop_, dialer_, policy_, dial_settings(identity_.config.streams));
   life->connection_id = random_hex(16);
   send_hello(session, *life);
   lives_[&session] = std::move(life);
 }
 
-void AgentSlot::on_session_over(session::Session& session) { lives_.erase(&session); }
+void AgentSlot::on_session_over(session::Session& session) {
+  const auto found = lives_.find(&session);
+  std::unique_ptr<Life> life = std::move(found->second);
+  lives_.erase(found);
+  // Streams that the end of the link concerned are gone already: they got their OVER.
+  // The others have everything their server sent, and their targets shall have it too.
+  life->executor.stop();
+  if (life->streams.empty()) return;
+  life->is_finishing = true;
+  finishing_.push_back(std::move(life));
+  finishing_.back()->place = std::prev(finishing_.end());
+}
 
 void AgentSlot::send_hello(session::Session& session, Life& life) {
   const auto items = collect_metadata(identity_.config.metadata);
@@ -143,6 +160,8 @@ void AgentSlot::on_open(session::Session& session, tmesh_stream* stream, const t
       std::make_unique<TargetStream>(loop_, stream, TargetStream::Over::bind<&Life::on_stream_over>(&life)));
   TargetStream& target = *life.streams.back();
   target.place = std::prev(life.streams.end());
+  // The mux counts what is live; here count those too that only have a slow target left.
+  if (life.streams.size() > streams_max(identity_.config.streams)) return target.refuse_full();
   target.start(life.executor, open);
 }
 

@@ -2,7 +2,8 @@
 //
 // A role of session::Slot. Every physical link gets a fresh random connection id with
 // epoch 1 (LESSONS Z15). Each session has its own dial executor and its own streams,
-// which go with it.
+// which go with it; only a stream whose two directions had both ended stays until its
+// target has taken the last bytes.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +38,17 @@ class AgentSlot final : private session::SlotRole {
  private:
   // What belongs to one session.
   struct Life {
-    explicit Life(Timers& timers, Dialer& dialer, const Policy& policy, const DialSettings& settings)
-        : executor(timers, dialer, policy, settings) {}
-    void on_stream_over(TargetStream& stream) { streams.erase(stream.place); }
+    Life(AgentSlot& slot, Timers& timers, Dialer& dialer, const Policy& policy, const DialSettings& settings)
+        : owner(slot), executor(timers, dialer, policy, settings) {}
+    // May destroy the life.
+    void on_stream_over(TargetStream& stream) {
+      streams.erase(stream.place);
+      if (is_finishing && streams.empty()) owner.finishing_.erase(place);
+    }
 
+    AgentSlot& owner;
+    bool is_finishing = false;                        // its session is over
+    std::list<std::unique_ptr<Life>>::iterator place;  // in finishing_
     std::string connection_id;
     DialExecutor executor;
     std::list<std::unique_ptr<TargetStream>> streams;  // go before the executor: they hold its Tickets
@@ -62,6 +70,7 @@ class AgentSlot final : private session::SlotRole {
   const Policy& policy_;
   uint64_t revision_ = 0;
   std::map<session::Session*, std::unique_ptr<Life>> lives_;
+  std::list<std::unique_ptr<Life>> finishing_;
   session::Slot slot_;
 };
 

@@ -137,7 +137,9 @@ void DialExecutor::pump(uint64_t now_us) {
     pending_.front().outcome.queue_us = now_us - pending_.front().accepted_us;
     end(pending_.front(), tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_TIMEOUT, true));
   }
-  while (!pending_.empty() && fast_.size() < settings_.concurrent_max) start(pending_.front(), now_us);
+  while (!is_stopped_ && !pending_.empty() && fast_.size() < settings_.concurrent_max) {
+    start(pending_.front(), now_us);
+  }
 }
 
 void DialExecutor::advance() {

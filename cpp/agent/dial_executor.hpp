@@ -81,6 +81,10 @@ class DialExecutor {
   // destroy the executor. LIMIT: no room or too many cancels; answer queue_full.
   Result<Ticket> submit(std::string_view host, uint16_t port, Done done);
 
+  // Starts no waiting dial any more: the link is gone, and its Tickets go one by one.
+  // What runs goes on until its Ticket goes.
+  void stop() { is_stopped_ = true; }
+
   std::size_t pending_count() const { return pending_.size(); }
   std::size_t running_count() const { return fast_.size(); }  // holding one of concurrent_max
   std::size_t slow_count() const { return slow_.size(); }
@@ -138,6 +142,7 @@ class DialExecutor {
   std::array<uint32_t, kCancelWindowSeconds> cancels_{};  // per second, a ring
   uint64_t cancel_second_ = 0;                            // of the newest entry of the ring
   DialCounts counts_;
+  bool is_stopped_ = false;
 };
 
 }  // namespace tmesh::agent

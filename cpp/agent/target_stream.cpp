@@ -17,6 +17,7 @@ TargetStream::~TargetStream() {
 }
 
 void TargetStream::start(DialExecutor& executor, const tmesh_open_stream& open) {
+  executor_ = &executor;
   // "http" is a TCP stream to the agent; TLS towards the target comes with managed routes.
   const bool is_dialable = open.protocol == TMESH_OPEN_TCP || open.protocol == TMESH_OPEN_HTTP;
   if (!is_dialable || open.is_target_https) {
@@ -24,9 +25,11 @@ void TargetStream::start(DialExecutor& executor, const tmesh_open_stream& open) 
   }
   auto dial = executor.submit(open.target_host, open.target_port,
                               DialExecutor::Done::bind<&TargetStream::on_dialed>(this));
-  if (!dial) return refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
+  if (!dial) return refuse_full();
   dial_ = std::move(*dial);
 }
+
+void TargetStream::refuse_full() { refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true)); }
 
 void TargetStream::on_dialed(const DialOutcome& outcome) {
   dial_.release();
@@ -34,7 +37,7 @@ void TargetStream::on_dialed(const DialOutcome& outcome) {
   auto tcp = net::Tcp::open(loop_, outcome.fd, silent_);
   if (!tcp) return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_INTERNAL_ERROR, true));
   tmesh_stream* const stream = std::exchange(stream_, nullptr);
-  flow_.emplace(std::move(*tcp), false, stream,
+  flow_.emplace(std::move(*tcp), stream,
                 session::TcpFlow::Done::bind<&TargetStream::on_flow_done>(this));
   tmesh_stream_answer(stream, &outcome.result);
   flow_->start();
@@ -53,10 +56,13 @@ void TargetStream::on_flow_done(tmesh_status why) {
   over_(*this);
 }
 
-void TargetStream::on_stream_event(void* user, tmesh_stream*, unsigned events) {
+void TargetStream::on_stream_event(void* user, tmesh_stream* stream, unsigned events) {
   // READABLE: bytes of a legacy peer wait in the stream until the target is connected.
   if ((events & TMESH_STREAM_EV_OVER) == 0) return;
   auto* self = static_cast<TargetStream*>(user);
+  // With the link every other stream goes too: the slot that this dial frees must not
+  // start one that nobody waits for.
+  if (stream->over.scope == TMESH_SCOPE_SESSION) self->executor_->stop();
   self->over_(*self);
 }
 

@@ -30,6 +30,9 @@ class TargetStream {
   // Validates the request and enters the dial queue, or answers at once. May end in Over.
   void start(DialExecutor& executor, const tmesh_open_stream& open);
 
+  // Answers queue_full instead. Ends in Over.
+  void refuse_full();
+
   std::list<std::unique_ptr<TargetStream>>::iterator place;  // in the owner's list
 
  private:
@@ -39,7 +42,8 @@ class TargetStream {
   static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
 
   net::Loop& loop_;
-  tmesh_stream* stream_;
+  tmesh_stream* stream_;  // until the flow has it
+  DialExecutor* executor_ = nullptr;
   Over over_;
   Ticket dial_;
   std::optional<session::TcpFlow> flow_;

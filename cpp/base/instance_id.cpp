@@ -24,7 +24,7 @@ InstanceId load_or_create_instance_id(const std::string& path, std::string_view 
     }
   }
   InstanceId made;
-  made.value = std::string(prefix) + "-" + random_hex(16);
+  made.value = std::string(prefix) + random_hex(16);
   const std::size_t slash = path.rfind('/');
   if (slash != std::string::npos && slash > 0) ::mkdir(path.substr(0, slash).c_str(), 0700);
   made.is_kept = write_file(path, made.value + "\n", 0600).has_value();

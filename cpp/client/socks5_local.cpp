@@ -97,7 +97,7 @@ void Socks5Local::succeed() {
   timeout_.cancel();
   if (!tmesh_is_ok(tcp_.send(Socks5Handshake::final_reply(kReplySucceeded)))) return entry_.remove(*this);
   phase_ = Phase::flowing;
-  flow_.emplace(std::move(tcp_), is_eof_, std::exchange(stream_, nullptr),
+  flow_.emplace(std::move(tcp_), std::exchange(stream_, nullptr),
                 Delegate<void(tmesh_status)>::bind<&Socks5Local::on_flow_done>(this));
   flow_->start();
 }
@@ -134,9 +134,8 @@ void Socks5Local::on_timeout() {
 
 void Socks5Local::on_eof() {
   // Half a handshake can never be completed; a client that has sent its request and
-  // its data may already be done sending.
-  if (phase_ == Phase::handshake) return end();
-  is_eof_ = true;
+  // its data may already be done sending, which the flow finds in the socket.
+  if (phase_ == Phase::handshake) end();
 }
 
 void Socks5Local::on_written(std::size_t, bool) {}

@@ -48,7 +48,6 @@ class Socks5Local final : private net::TcpHandler {
   net::Tcp tcp_;
   Socks5Handshake handshake_;
   Phase phase_ = Phase::handshake;
-  bool is_eof_ = false;
   bool was_legacy_retried_ = false;
   Ticket timeout_;
   tmesh_stream* stream_ = nullptr;

@@ -27,14 +27,21 @@ constexpr std::array kRows = {
         .checked(check_no_control)
         .flag("ca-file"),
     count("agent.connections.min", "1", kAgent, "links always kept").range(1, 512),
-    count("agent.connections.max", "1", kAgent, "links at most").range(1, 512),
+    count("agent.connections.max", "1", kAgent, "links at most")
+        .range(1, 512)
+        .no_effect("agent.connections (scaling beyond min)"),
     count("agent.connections.high_watermark", "16", kAgent, "streams per link that ask for one more")
-        .range(1, kCountMax),
+        .range(1, kCountMax)
+        .no_effect("agent.connections (scaling beyond min)"),
     count("agent.connections.low_watermark", "2", kAgent, "streams per link that allow one less")
-        .range(0, kCountMax),
+        .range(0, kCountMax)
+        .no_effect("agent.connections (scaling beyond min)"),
     duration("agent.connections.evaluation_interval", "10s", kAgent, "how often that is looked at")
-        .range(100 * kMs, kHour),
-    duration("agent.connections.cooldown", "30s", kAgent, "least time between two changes").range(0, kDay),
+        .range(100 * kMs, kHour)
+        .no_effect("agent.connections (scaling beyond min)"),
+    duration("agent.connections.cooldown", "30s", kAgent, "least time between two changes")
+        .range(0, kDay)
+        .no_effect("agent.connections (scaling beyond min)"),
     count("agent.streams.max_concurrent_dials", "32", kAgent, "dials running at once").range(1, 65536),
     count("agent.streams.max_pending_dials", "128", kAgent, "dials waiting for a turn").range(1, 65536),
     duration("agent.streams.connect_timeout", "5s", kAgent, "time for one connection attempt")
@@ -68,11 +75,13 @@ constexpr std::array kRows = {
     boolean("agent.capabilities.fair_writer", "true", kAgent, "announce stream_fair_writer.v1"),
     bytes("agent.limits.max_window", "16777216", kAgent,
           "largest stream window; lowered to a quarter of memory_budget")
-        .range(262144, kBufferMax),
+        .range(262144, kBufferMax)
+        .no_effect("agent.limits.max_window"),
     bytes("agent.limits.memory_budget", "268435456", kAgent, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("agent.limits.window_violations", Type::rate, "256 in 10s", kAgent,
-         "window violations that end a link"),
+         "window violations that end a link")
+        .no_effect("agent.limits.window_violations"),
     duration("agent.limits.stalled_close_timeout", "60s", kAgent,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

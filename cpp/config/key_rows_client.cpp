@@ -36,15 +36,24 @@ constexpr std::array kRows = {
         .checked(check_no_control),
     text("client.http_proxy_credentials_file", "", kClient, "the same for auth_mode basic")
         .checked(check_no_control),
-    count("client.connections.min", "1", kClient, "links always kept for each agent").range(1, 512),
-    count("client.connections.max", "1", kClient, "links at most for each agent").range(1, 512),
+    count("client.connections.min", "1", kClient, "links always kept for each agent")
+        .range(1, 512)
+        .no_effect("client.connections"),
+    count("client.connections.max", "1", kClient, "links at most for each agent")
+        .range(1, 512)
+        .no_effect("client.connections"),
     count("client.connections.high_watermark", "16", kClient, "streams per link that ask for one more")
-        .range(1, kCountMax),
+        .range(1, kCountMax)
+        .no_effect("client.connections"),
     count("client.connections.low_watermark", "2", kClient, "streams per link that allow one less")
-        .range(0, kCountMax),
+        .range(0, kCountMax)
+        .no_effect("client.connections"),
     duration("client.connections.evaluation_interval", "10s", kClient, "how often that is looked at")
-        .range(100 * kMs, kHour),
-    duration("client.connections.cooldown", "30s", kClient, "least time between two changes").range(0, kDay),
+        .range(100 * kMs, kHour)
+        .no_effect("client.connections"),
+    duration("client.connections.cooldown", "30s", kClient, "least time between two changes")
+        .range(0, kDay)
+        .no_effect("client.connections"),
     duration("client.stream.open_timeout", "8s", kClient, "time for an open altogether").range(kMs, kHour),
     bytes("client.stream.inbound_buffer_bytes", "262144", kClient, "bytes waiting for one local connection")
         .range(65536, kBufferMax),
@@ -95,11 +104,13 @@ constexpr std::array kRows = {
     boolean("client.capabilities.fair_writer", "true", kClient, "announce stream_fair_writer.v1"),
     bytes("client.limits.max_window", "16777216", kClient,
           "largest stream window; lowered to a quarter of memory_budget")
-        .range(262144, kBufferMax),
+        .range(262144, kBufferMax)
+        .no_effect("client.limits.max_window"),
     bytes("client.limits.memory_budget", "268435456", kClient, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("client.limits.window_violations", Type::rate, "256 in 10s", kClient,
-         "window violations that end a link"),
+         "window violations that end a link")
+        .no_effect("client.limits.window_violations"),
     duration("client.limits.stalled_close_timeout", "60s", kClient,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

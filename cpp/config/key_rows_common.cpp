@@ -28,16 +28,19 @@ constexpr std::array kRows = {
     list("registry.endpoints", "", kServer, "addresses of the registry").no_effect("registry"),
     text("node.id", "", kServer, "identity of this server in a cluster; generated when empty")
         .checked(check_id)
-        .flag("node-id"),
+        .flag("node-id")
+        .no_effect("node.id"),
     text("node.id_path", "/var/lib/tunnelmesh/node-id", kServer, "file that keeps a generated node.id")
         .checked(check_no_control)
-        .flag("node-id-path"),
+        .flag("node-id-path")
+        .no_effect("node.id"),
     list("security.allowed_hosts", "", kServer, "Host headers that are served; empty = any")
         .checked(check_allowed_host),
     list("security.allowed_origins", "", kServer, "Origin headers that are served; empty = any bare origin")
         .checked(check_origin),
     boolean("security.allow_legacy_connection_tokens", "false", kServer,
-            "let agents connect with a management token (deprecated)"),
+            "let agents connect with a management token (deprecated)")
+        .no_effect("security.allow_legacy_connection_tokens"),
     make("security.auth", Type::tree, "", kServer, "sign-in options of later versions")
         .unavailable("security.auth"),
     boolean("tls.enabled", "false", kServer, "serve HTTPS and WSS on server.http_addr"),

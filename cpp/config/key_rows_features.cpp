@@ -58,9 +58,6 @@ constexpr std::array kRows = {
     count("server.audit.retention_days", "0", kServer, "age at which audit rows go; 0 = never")
         .range(0, 36500)
         .no_effect("server.audit"),
-    list("server.trusted_proxies", "", kServer,
-         "networks of reverse proxies, where connections are not limited per address")
-        .checked(check_cidr),
     boolean("server.webssh.enabled", "true", kServer, "terminal in the console").unavailable("server.webssh"),
     duration("server.webssh.ticket_ttl", "30s", kServer, "life of a ticket")
         .range(kSecond, kDay)

@@ -28,23 +28,32 @@ constexpr std::array kRows = {
     bytes("server.stream.max_frame_payload", "32768", kServer,
           "payload of a DATA frame; deployed peers take no other value")
         .range(32768, 32768),
-    boolean("server.authorization_cache.enabled", "true", kServer, "keep decisions about opens"),
+    boolean("server.authorization_cache.enabled", "true", kServer, "keep decisions about opens")
+        .no_effect("server.authorization_cache"),
     duration("server.authorization_cache.local_positive_ttl", "5s", kServer, "SQLite: life of an allow")
-        .range(kMs, kHour),
+        .range(kMs, kHour)
+        .no_effect("server.authorization_cache"),
     duration("server.authorization_cache.cluster_positive_ttl", "5m", kServer, "MySQL: life of an allow")
-        .range(kMs, kDay),
+        .range(kMs, kDay)
+        .no_effect("server.authorization_cache"),
     duration("server.authorization_cache.negative_ttl", "3s", kServer,
              "life of a denial; SQLite uses at most 1s of it")
-        .range(kMs, kHour),
+        .range(kMs, kHour)
+        .no_effect("server.authorization_cache"),
     duration("server.authorization_cache.revision_poll_interval", "2s", kServer,
              "how often changes by others are looked for")
-        .range(100 * kMs, kMinute),
+        .range(100 * kMs, kMinute)
+        .no_effect("server.authorization_cache"),
     duration("server.authorization_cache.max_stale_on_poll_error", "5s", kServer,
              "life of allows while that look fails")
-        .range(kMs, kHour),
-    count("server.authorization_cache.max_entries", "100000", kServer, "decisions kept").range(1, 10000000),
+        .range(kMs, kHour)
+        .no_effect("server.authorization_cache"),
+    count("server.authorization_cache.max_entries", "100000", kServer, "decisions kept")
+        .range(1, 10000000)
+        .no_effect("server.authorization_cache"),
     boolean("server.authorization_cache.revoke_open_streams", "true", kServer,
-            "reset streams whose permission is withdrawn"),
+            "reset streams whose permission is withdrawn")
+        .no_effect("server.authorization_cache"),
     duration("server.http.read_header_timeout", "10s", kServer, "time for a request's header; 0 = default")
         .range(0, kHour),
     duration("server.http.idle_timeout", "120s", kServer, "time between requests; 0 = default")
@@ -56,6 +65,9 @@ constexpr std::array kRows = {
     count("server.http.max_connections", "0", kServer,
           "connections at once; 0 = derived from the open-file limit")
         .range(0, kCountMax),
+    list("server.trusted_proxies", "", kServer,
+         "networks of reverse proxies, where connections are not limited per address")
+        .checked(check_cidr),
     count("server.agents.max_connections_per_agent", "64", kServer, "links of one agent; 0 = default")
         .range(0, 512),
     boolean("server.capabilities.open_result", "true", kServer, "speak stream_open_result.v1"),
@@ -67,7 +79,8 @@ constexpr std::array kRows = {
     bytes("server.limits.memory_budget", "268435456", kServer, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("server.limits.window_violations", Type::rate, "256 in 10s", kServer,
-         "window violations that end a link"),
+         "window violations that end a link")
+        .no_effect("server.limits.window_violations"),
     duration("server.limits.stalled_close_timeout", "60s", kServer,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

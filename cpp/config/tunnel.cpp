@@ -142,7 +142,9 @@ class TunnelBuilder {
   void available() {
     const char* reason = unavailable_reason(tunnel_);
     if (reason == nullptr) return;
-    const char* name = tunnel_.protocol != Tunnel::Protocol::socks5 ? "protocol" : "auth_url";
+    const char* name = tunnel_.protocol != Tunnel::Protocol::socks5 ? "protocol"
+                       : !tunnel_.socket_path.empty()               ? "listen"
+                                                                    : "auth_url";
     if (build_.purpose == Purpose::run) {
       error(name, reason);
     } else {
@@ -180,6 +182,7 @@ const char* unavailable_reason(const Tunnel& tunnel) {
     case Tunnel::Protocol::socks5:
       break;
   }
+  if (!tunnel.socket_path.empty()) return "a Unix socket is not available in this version";
   // Serving the entry without asking would open it to everybody.
   return tunnel.auth_url.empty() ? nullptr : "auth_url is not available in this version";
 }

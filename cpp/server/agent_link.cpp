@@ -22,6 +22,7 @@ struct DecodedMetadata {
 constexpr tmesh_metadata_error kInvalidPayload{"agent_metadata", "invalid_payload", "not a metadata document"};
 constexpr tmesh_metadata_error kIdentityMismatch{"agent_id", "identity_mismatch", "not the agent of this token"};
 constexpr tmesh_metadata_error kNodeMismatch{"node_id", "identity_mismatch", "changed within a session"};
+constexpr tmesh_metadata_error kInstanceMismatch{"instance_id", "identity_mismatch", "changed within a session"};
 constexpr tmesh_metadata_error kStaleEpoch{"epoch", "stale_epoch", "a newer link has this connection id"};
 constexpr tmesh_metadata_error kStaleRevision{"revision", "stale_revision", "older than the last one"};
 constexpr tmesh_metadata_error kRevisionConflict{"revision", "revision_conflict", "same revision, other content"};
@@ -35,11 +36,21 @@ uint32_t offered_capabilities(const config::Capabilities& c) {
   return set;
 }
 
+// Deployed servers take the node id for an agent that does not say its instance.
+const char* instance_of(const tmesh_agent_metadata& metadata) {
+  return metadata.instance_id[0] != '\0' ? metadata.instance_id : metadata.node_id;
+}
+
 }  // namespace
 
-AgentLink::AgentLink(net::Loop& loop, AgentRegistry& registry, const config::ServerConfig& config, Identity identity,
-                     AgentLinkOwner& owner)
-    : loop_(loop), registry_(registry), config_(config), identity_(std::move(identity)), owner_(owner) {}
+AgentLink::AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry, const config::ServerConfig& config,
+                     Identity identity, AgentLinkOwner& owner)
+    : loop_(loop),
+      timers_(timers),
+      registry_(registry),
+      config_(config),
+      identity_(std::move(identity)),
+      owner_(owner) {}
 
 AgentLink::~AgentLink() {
   if (is_registered_) registry_.remove(*this);
@@ -59,17 +70,18 @@ Result<void> AgentLink::start(net::Transport transport, std::span<const uint8_t>
   auto session = session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
   if (!session) return std::unexpected(session.error());
   session_ = std::move(*session);
-  hello_deadline_ = loop_.after(kHelloDeadline_us, Delegate<void()>::bind<&AgentLink::on_hello_deadline>(this));
+  hello_deadline_ = timers_.after(kHelloDeadline_us, Delegate<void()>::bind<&AgentLink::on_hello_deadline>(this));
   return {};
 }
 
 void AgentLink::on_hello_deadline() {
-  log::warn("agent_hello_missing", {{"agent", identity_.agent_id}});
+  hello_deadline_.release();
+  if (!is_hello_refused_) log::warn("agent_hello_missing", {{"agent", identity_.agent_id}});
   session_->fail(tmesh_err_session(TMESH_E_TIMEOUT));
 }
 
 void AgentLink::begin_drain() {
-  if (session_ != nullptr && (capabilities_ & TMESH_CAP_FAIR_WRITER) != 0) session_->goaway();
+  if (is_ours_) session_->goaway();
 }
 
 void AgentLink::on_replaced() {
@@ -109,7 +121,9 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
   if (identity_.agent_id != hello.agent_id) {
     // A wrong identity ends the session (requirement C6): the deadline does it, so that
     // the answer still leaves.
-    log::warn("agent_identity_mismatch", {{"agent", identity_.agent_id}});
+    if (!std::exchange(is_hello_refused_, true)) {
+      log::warn("agent_identity_mismatch", {{"agent", identity_.agent_id}});
+    }
     send_ack(&hello, false, &kIdentityMismatch);
     return tmesh_ok();
   }
@@ -120,13 +134,18 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
   const auto registration = registry_.add(*this);
   if (registration != AgentRegistry::Registration::registered) {
     const bool is_stale = registration == AgentRegistry::Registration::stale_epoch;
-    log::warn("agent_link_refused", {{"agent", agent_id}, {"reason", is_stale ? "stale_epoch" : "capacity"}});
+    if (!std::exchange(is_hello_refused_, true)) {
+      log::warn("agent_link_refused", {{"agent", agent_id}, {"reason", is_stale ? "stale_epoch" : "capacity"}});
+    }
     send_ack(&hello, false, is_stale ? &kStaleEpoch : &kTooMany);
     return tmesh_ok();
   }
   hello_deadline_.cancel();
   is_registered_ = true;
+  // By what it announced, not by what this server has switched on.
+  is_ours_ = (hello.capabilities & TMESH_CAP_FAIR_WRITER) != 0;
   node_id_ = hello.node_id;
+  instance_id_ = instance_of(hello);
   revision_ = hello.revision;
   revision_hash_ = payload_hash_;
   capabilities_ = tmesh_capability_intersect(hello.capabilities, offered_capabilities(config_.capabilities));
@@ -143,6 +162,7 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
 void AgentLink::on_update(const tmesh_agent_metadata& update) {
   if (agent_id != update.agent_id) return send_ack(&update, false, &kIdentityMismatch);
   if (node_id_ != update.node_id) return send_ack(&update, false, &kNodeMismatch);
+  if (instance_id_ != instance_of(update)) return send_ack(&update, false, &kInstanceMismatch);
   if (epoch != update.epoch) return send_ack(&update, false, &kStaleEpoch);
   if (update.revision < revision_) return send_ack(&update, false, &kStaleRevision);
   if (update.revision == revision_) {

@@ -32,8 +32,8 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
  public:
   static constexpr uint64_t kHelloDeadline_us = 1'000'000;
 
-  AgentLink(net::Loop& loop, AgentRegistry& registry, const config::ServerConfig& config, Identity identity,
-            AgentLinkOwner& owner);
+  AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry, const config::ServerConfig& config,
+            Identity identity, AgentLinkOwner& owner);
   ~AgentLink();
 
   // Takes the upgraded transport over. NO_MEMORY.
@@ -45,10 +45,10 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   bool takes_opens() const override { return is_registered_ && session_ != nullptr && session_->takes_opens(); }
   std::size_t streams_count() const override { return session_->live_streams_count(); }
   uint64_t last_heard_us() const override { return session_->last_read_us(); }
+  uint32_t capabilities() const override { return capabilities_; }
+  tmesh_mux* mux() override { return session_->mux(); }
   void on_replaced() override;
 
-  uint32_t capabilities() const { return capabilities_; }
-  tmesh_mux* mux() { return session_->mux(); }
   const Identity& identity() const { return identity_; }
 
  private:
@@ -64,6 +64,7 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   void on_hello_deadline();
 
   net::Loop& loop_;
+  Timers& timers_;
   AgentRegistry& registry_;
   const config::ServerConfig& config_;
   const Identity identity_;
@@ -72,10 +73,13 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   Ticket hello_deadline_;
   uint32_t capabilities_ = 0;
   std::string node_id_;
+  std::string instance_id_;
   uint64_t revision_ = 0;
   uint64_t revision_hash_ = 0;
   uint64_t payload_hash_ = 0;
+  bool is_hello_refused_ = false;
   bool is_registered_ = false;
+  bool is_ours_ = false;  // an agent that keeps its streams after GOAWAY
 };
 
 }  // namespace tmesh::server

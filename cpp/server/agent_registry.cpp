@@ -30,12 +30,12 @@ void AgentRegistry::remove(RegisteredLink& link) {
   if (agent->second.empty()) agents_.erase(agent);
 }
 
-RegisteredLink* AgentRegistry::select(std::string_view agent_id) const {
+RegisteredLink* AgentRegistry::select(std::string_view agent_id, uint32_t needed) const {
   const auto agent = agents_.find(agent_id);
   if (agent == agents_.end()) return nullptr;
   RegisteredLink* best = nullptr;
   for (RegisteredLink* link : agent->second) {
-    if (!link->takes_opens()) continue;
+    if (!link->takes_opens() || (link->capabilities() & needed) != needed) continue;
     if (best == nullptr || link->streams_count() < best->streams_count() ||
         (link->streams_count() == best->streams_count() && link->last_heard_us() > best->last_heard_us())) {
       best = link;

@@ -3,8 +3,9 @@
 // Links register after a good hello and leave when they go down. One registration per
 // (agent id, connection id): a newer epoch replaces the older link, an equal or older
 // one is refused (fencing). At most max_links_per_agent per agent. Selection: the link
-// that takes opens and has the fewest streams; tie: the one heard of last. Holds
-// pointers, owns nothing. One thread.
+// that takes opens, has what the open needs (requirement E7) and has the fewest
+// streams; tie: the one heard of last. Agent ids compare byte by byte. Holds pointers,
+// owns nothing. One thread.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+struct tmesh_mux;
+
 namespace tmesh::server {
 
 // What the registry needs to know of a link.
@@ -22,6 +25,10 @@ class RegisteredLink {
   virtual bool takes_opens() const = 0;
   virtual std::size_t streams_count() const = 0;
   virtual uint64_t last_heard_us() const = 0;
+  // What both ends named (enum tmesh_capability).
+  virtual uint32_t capabilities() const = 0;
+  // Where streams to the agent are opened; only of a link that takes opens.
+  virtual tmesh_mux* mux() = 0;
   // A newer link of the same connection id took its place.
   virtual void on_replaced() = 0;
 
@@ -44,8 +51,9 @@ class AgentRegistry {
   // Harmless if it is not registered.
   void remove(RegisteredLink& link);
 
-  // Null when no link of the agent takes opens.
-  RegisteredLink* select(std::string_view agent_id) const;
+  // needed: capabilities the link must have. Null when no link of the agent takes such
+  // opens.
+  RegisteredLink* select(std::string_view agent_id, uint32_t needed) const;
   std::size_t links_count(std::string_view agent_id) const;
   std::size_t max_links_per_agent() const { return max_links_per_agent_; }
 

@@ -16,16 +16,22 @@ ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& autho
 
 ClientStreamService::~ClientStreamService() = default;
 
-void ClientStreamService::open(const ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) {
+void ClientStreamService::open(std::string_view token_id, uint64_t link_id, tmesh_stream* stream,
+                               const tmesh_open_stream& open) {
   const OpenFlowParts parts{timers_, executor_, authorizer_, registry_, slots_, *this};
   flows_.push_back(std::make_unique<OpenFlow>(parts, stream, open));
   OpenFlow& flow = *flows_.back();
   flow.place = std::prev(flows_.end());
-  flow.start(link.identity().token_id, link.id());
+  if (cancels_.refuses(link_id, timers_.now_us())) {
+    stats_.rapid_reset_refused_count++;
+    return flow.refuse_full();
+  }
+  flow.start(token_id, link_id);
 }
 
-void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot) {
-  relays_.emplace_back(client_side, agent_side, std::move(slot),
+void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
+                                    uint64_t link_id) {
+  relays_.emplace_back(client_side, agent_side, std::move(slot), link_id,
                        StreamRelay::Done::bind<&ClientStreamService::on_relay_done>(this));
   relays_.back().place = std::prev(relays_.end());
   stats_.opened_count++;
@@ -39,6 +45,7 @@ void ClientStreamService::on_flow_over(OpenFlow& flow) { flows_.erase(flow.place
 
 void ClientStreamService::on_relay_done(StreamRelay& relay, tmesh_status why) {
   log::debug("relay_done", {{"reason", tmesh_code_name(why.code)}});
+  if (relay.is_open_cancelled()) on_cancelled(relay.link_id());
   relays_.erase(relay.place);
 }
 

@@ -3,16 +3,18 @@
 //
 // Owns the flows in flight and the relays; a handler hands a stream in and never hears
 // of it again. Rapid reset (an open and its reset at wire speed) cannot pass the
-// limits: an orphaned flow keeps its executor slot until its work ended.
+// limits: an orphaned flow keeps its executor slot until its work ended, and a link
+// that goes on cancelling is refused for a while.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <string_view>
 
 #include "cpp/config/server.hpp"
 #include "cpp/server/active_slots.hpp"
-#include "cpp/server/client_link.hpp"
+#include "cpp/server/cancel_guard.hpp"
 #include "cpp/server/open_executor.hpp"
 #include "cpp/server/open_flow.hpp"
 #include "cpp/server/stream_relay.hpp"
@@ -24,22 +26,29 @@ class ClientStreamService final : private OpenFlowOwner {
   struct Stats {
     uint64_t opened_count = 0;
     uint64_t capability_gap_count = 0;
+    uint64_t rapid_reset_refused_count = 0;
   };
 
   ClientStreamService(Timers& timers, StreamAuthorizer& authorizer, AgentRegistry& registry,
                       const config::ServerStreamSettings& settings);
   ~ClientStreamService();
 
-  void open(const ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open);
+  // A stream that a client just opened on its link; it is attached to before this
+  // returns. token_id: whose link; link_id: one per link, never used again.
+  void open(std::string_view token_id, uint64_t link_id, tmesh_stream* stream, const tmesh_open_stream& open);
 
   std::size_t flows_count() const { return flows_.size(); }
   std::size_t relays_count() const { return relays_.size(); }
+  const OpenExecutor& executor() const { return executor_; }
+  const ActiveSlots& slots() const { return slots_; }
   const Stats& stats() const { return stats_; }
 
  private:
-  void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot) override;
+  void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
+                 uint64_t link_id) override;
   void on_flow_over(OpenFlow& flow) override;
   void on_capability_gap() override { stats_.capability_gap_count++; }
+  void on_cancelled(uint64_t link_id) override { cancels_.note(link_id, timers_.now_us()); }
   void on_relay_done(StreamRelay& relay, tmesh_status why);
 
   Timers& timers_;
@@ -48,6 +57,7 @@ class ClientStreamService final : private OpenFlowOwner {
   Stats stats_;
   ActiveSlots slots_;
   OpenExecutor executor_;
+  CancelGuard cancels_;
   std::list<std::unique_ptr<OpenFlow>> flows_;
   std::list<StreamRelay> relays_;
 };

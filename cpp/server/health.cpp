@@ -25,29 +25,25 @@ void LiveHandler::on_request(http::Exchange& exchange) {
 // One request that waits for the database.
 class ReadyHandler::Check {
  public:
-  explicit Check(ReadyHandler& handler) : handler_(handler) {}
-
-  void start(http::Exchange& exchange) {
-    deferred_ = exchange.defer(Delegate<void()>::bind<&Check::remove>(this));
-    auto ping = handler_.database_.ping(Delegate<void(bool)>::bind<&Check::on_ping>(this));
-    if (!ping) return on_ping(false);
-    ping_ = std::move(*ping);
+  Check(ReadyHandler& handler, http::Exchange& exchange)
+      : handler_(handler), deferred_(exchange.defer(Delegate<void()>::bind<&Check::remove>(this))) {
     timeout_ = handler_.timers_.after(kDatabaseTimeout_us, Delegate<void()>::bind<&Check::on_timeout>(this));
+  }
+
+  // Destroys the check.
+  void answer(bool is_healthy) {
+    deferred_.respond(ready_response(is_healthy && !handler_.is_draining_, is_healthy));
+    remove();
   }
 
   std::list<std::unique_ptr<Check>>::iterator place;
 
  private:
-  void on_timeout() { on_ping(false); }
-  void on_ping(bool is_healthy) {
-    deferred_.respond(ready_response(is_healthy && !handler_.is_draining_, is_healthy));
-    remove();
-  }
+  void on_timeout() { answer(false); }
   void remove() { handler_.checks_.erase(place); }
 
   ReadyHandler& handler_;
   http::Deferred deferred_;
-  Ticket ping_;
   Ticket timeout_;
 };
 
@@ -55,10 +51,19 @@ ReadyHandler::ReadyHandler(Timers& timers, Database& database) : timers_(timers)
 ReadyHandler::~ReadyHandler() = default;
 
 void ReadyHandler::on_request(http::Exchange& exchange) {
-  checks_.push_back(std::make_unique<Check>(*this));
-  Check& check = *checks_.back();
-  check.place = std::prev(checks_.end());
-  check.start(exchange);
+  if (!ping_.active()) {
+    auto ping = database_.ping(Delegate<void(bool)>::bind<&ReadyHandler::on_ping>(this));
+    if (!ping) return exchange.respond(ready_response(false, false));
+    ping_ = std::move(*ping);
+  }
+  checks_.push_back(std::make_unique<Check>(*this, exchange));
+  checks_.back()->place = std::prev(checks_.end());
+}
+
+void ReadyHandler::on_ping(bool is_healthy) {
+  ping_.release();
+  // An answer lets pipelined requests in, which ask anew: only those that waited.
+  for (std::size_t left = checks_.size(); left > 0 && !checks_.empty(); left--) checks_.front()->answer(is_healthy);
 }
 
 }  // namespace tmesh::server

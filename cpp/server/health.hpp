@@ -1,7 +1,10 @@
 // GET /health/live and /health/ready (INTERFACE 6.3). Liveness does no I/O. Readiness
-// asks the database, at most one second; no error text leaves the server.
+// asks the database, at most one second; requests that come while a question is under
+// way share its answer, so that nobody can fill the database's queue from outside. No
+// error text leaves the server.
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <memory>
 
@@ -30,9 +33,12 @@ class ReadyHandler final : public http::Handler {
   class Check;
   friend class Check;
 
+  void on_ping(bool is_healthy);
+
   Timers& timers_;
   Database& database_;
   bool is_draining_ = false;
+  Ticket ping_;
   std::list<std::unique_ptr<Check>> checks_;
 };
 

@@ -3,7 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "cpp/server/agent_link.hpp"
+#include "core/mux/mux.h"
+#include "core/proto/capability.h"
 
 namespace tmesh::server {
 namespace {
@@ -26,6 +27,10 @@ tmesh_open_result link_failure(tmesh_code code) {
     case TMESH_E_LIMIT:
     case TMESH_E_NO_MEMORY:
       return tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true);
+    case TMESH_E_UNSUPPORTED:
+    case TMESH_E_INVALID:  // cannot be said to an agent: another attempt changes nothing
+    case TMESH_E_TOO_LARGE:
+      return tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_UNSUPPORTED_CAPABILITY, false);
     default:
       return tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
   }
@@ -49,11 +54,12 @@ OpenFlow::~OpenFlow() {
 
 void OpenFlow::start(std::string_view token_id, uint64_t link_id) {
   token_id_ = token_id;
+  link_id_ = link_id;
   deadline_ = parts_.timers.after(kDeadline_us, Delegate<void()>::bind<&OpenFlow::on_deadline>(this));
-  if (!parts_.executor.submit(*this, token_id, link_id)) {
-    refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
-  }
+  if (!parts_.executor.submit(*this, token_id, link_id)) refuse_full();
 }
+
+void OpenFlow::refuse_full() { refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true)); }
 
 void OpenFlow::on_run() {
   StreamRequest request;
@@ -78,21 +84,20 @@ void OpenFlow::on_authorized(Result<Grant> grant) {
 }
 
 void OpenFlow::open_at_agent(const Grant& grant) {
-  auto* link = static_cast<AgentLink*>(parts_.registry.select(grant.agent_id));
-  if (link == nullptr) return refuse(tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true));
-  tmesh_mux* const mux = link->mux();
-  if (is_strict_ && !mux->config.has_open_result) {
+  RegisteredLink* link = parts_.registry.select(grant.agent_id, is_strict_ ? TMESH_CAP_OPEN_RESULT : 0);
+  if (link == nullptr && is_strict_ && parts_.registry.select(grant.agent_id, 0) != nullptr) {
     parts_.owner.on_capability_gap();
     return refuse(tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_UNSUPPORTED_CAPABILITY, true));
   }
+  if (link == nullptr) return refuse(tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true));
   auto slot = parts_.slots.claim(grant.token_id, grant.agent_id);
-  if (!slot) return refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
+  if (!slot) return refuse_full();
   slot_ = std::move(*slot);
 
-  // The agent dials what was authorised, not what was sent (they differ in spelling only).
-  std::memset(open_->target_host, 0, sizeof open_->target_host);
-  std::memcpy(open_->target_host, grant.target.host.data(), grant.target.host.size());
-  open_->has_relay = false;  // meant for servers; from a client it means nothing
+  if (!take_target(grant.target)) {
+    return refuse(tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR, false));
+  }
+  tmesh_mux* const mux = link->mux();
   tmesh_open_params params{};
   params.open = open_.get();
   params.is_strict = is_strict_;
@@ -105,14 +110,27 @@ void OpenFlow::open_at_agent(const Grant& grant) {
   if (!is_strict_) on_agent_answer();
 }
 
+// The agent dials what was authorised, not what was sent (they differ in spelling only),
+// and hears nothing that only servers may say to each other.
+bool OpenFlow::take_target(const Target& target) {
+  if (target.host.size() >= sizeof open_->target_host) return false;
+  std::memset(open_->target_host, 0, sizeof open_->target_host);
+  std::memcpy(open_->target_host, target.host.data(), target.host.size());
+  open_->has_relay = false;
+  open_->relay = {};
+  return true;
+}
+
 void OpenFlow::on_agent_answer() {
   deadline_.cancel();
   finish();
-  parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr), std::move(slot_));
+  parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr), std::move(slot_),
+                         link_id_);
   over();
 }
 
-void OpenFlow::refuse(const tmesh_open_result& result) {
+// By value: the result may lie in the stream that goes here.
+void OpenFlow::refuse(tmesh_open_result result) {
   drop_agent_side();
   tmesh_stream_answer(client_side_, &result);
   over();
@@ -124,7 +142,8 @@ void OpenFlow::on_deadline() {
   if (agent_side_ != nullptr) {
     return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_TIMEOUT, true));
   }
-  const auto timeout = tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_TIMEOUT, true);
+  const auto timeout = tmesh_open_refuse(is_authorizing_ ? TMESH_STAGE_AUTHORIZATION : TMESH_STAGE_QUEUE,
+                                         TMESH_OPEN_TIMEOUT, true);
   tmesh_stream_answer(client_side_, &timeout);
   tmesh_stream_release(std::exchange(client_side_, nullptr));
   if (!is_authorizing_) over();
@@ -134,11 +153,12 @@ void OpenFlow::drop_agent_side() {
   if (agent_side_ != nullptr) tmesh_stream_release(std::exchange(agent_side_, nullptr));
 }
 
-void OpenFlow::on_client_event(void* user, tmesh_stream*, unsigned events) {
+void OpenFlow::on_client_event(void* user, tmesh_stream* stream, unsigned events) {
   auto* self = static_cast<OpenFlow*>(user);
   // READABLE: a legacy client's bytes wait in its stream (requirement C9).
   if ((events & TMESH_STREAM_EV_OVER) == 0) return;
   self->deadline_.cancel();
+  if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM) self->parts_.owner.on_cancelled(self->link_id_);
   tmesh_stream_release(std::exchange(self->client_side_, nullptr));
   if (!self->is_authorizing_) self->over();
 }

@@ -26,11 +26,14 @@ class OpenFlow;
 class OpenFlowOwner {
  public:
   // Both streams are open: take them over (splice), then answer the client (C7).
-  virtual void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot) = 0;
+  virtual void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
+                         uint64_t link_id) = 0;
   // The flow is over: destroy it. Last call of the flow.
   virtual void on_flow_over(OpenFlow& flow) = 0;
   // A strict client met an agent or a link that cannot answer (requirement B4).
   virtual void on_capability_gap() = 0;
+  // The client of this link took back an open that was running.
+  virtual void on_cancelled(uint64_t link_id) = 0;
 
  protected:
   ~OpenFlowOwner() = default;
@@ -55,6 +58,8 @@ class OpenFlow final : private OpenJob {
 
   // Waits for its turn, or answers queue_full and is over.
   void start(std::string_view token_id, uint64_t link_id);
+  // Answers queue_full without waiting, and is over.
+  void refuse_full();
   bool is_orphan() const { return client_side_ == nullptr; }
 
   std::list<std::unique_ptr<OpenFlow>>::iterator place;  // in the owner's list
@@ -63,8 +68,9 @@ class OpenFlow final : private OpenJob {
   void on_run() override;
   void on_authorized(Result<Grant> grant);
   void open_at_agent(const Grant& grant);
+  bool take_target(const Target& target);
   void on_agent_answer();
-  void refuse(const tmesh_open_result& result);
+  void refuse(tmesh_open_result result);
   void over();
   void on_deadline();
   void drop_agent_side();
@@ -77,6 +83,7 @@ class OpenFlow final : private OpenJob {
   const bool is_strict_;
   std::unique_ptr<tmesh_open_stream> open_;  // 2 KiB that only an open in flight needs
   std::string token_id_;
+  uint64_t link_id_ = 0;
   ActiveSlots::Slot slot_;
   Ticket deadline_;
   Ticket step_;

@@ -2,6 +2,7 @@
 // directions. Owns both (released in the destructor) and the splice between them.
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <utility>
 
@@ -17,8 +18,9 @@ class StreamRelay {
   // `done` is the last thing the relay does; the owner destroys it, also from inside.
   using Done = Delegate<void(StreamRelay&, tmesh_status)>;
 
-  StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot, Done done)
-      : streams_{client_side, agent_side}, slot_(std::move(slot)), done_(done) {
+  StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot, uint64_t link_id,
+              Done done)
+      : streams_{client_side, agent_side}, link_id_(link_id), slot_(std::move(slot)), done_(done) {
     tmesh_splice_init(&splice_, tmesh_stream_end(client_side), tmesh_stream_end(agent_side), this, &on_done);
     tmesh_stream_attach(client_side, this, &on_client_event);
     tmesh_stream_attach(agent_side, this, &on_agent_event);
@@ -33,6 +35,12 @@ class StreamRelay {
 
   // Moves what waited. May call done.
   void start() { tmesh_splice_start(&splice_); }
+  // Inside done: a legacy client reset the stream before the agent's target said
+  // anything, so as far as anybody knows while the agent was dialling.
+  bool is_open_cancelled() const {
+    return is_reset_by_client_ && !streams_[0]->is_strict && splice_.moved_bytes[1] == 0;
+  }
+  uint64_t link_id() const { return link_id_; }
 
   std::list<StreamRelay>::iterator place;  // in the owner's list
 
@@ -43,17 +51,20 @@ class StreamRelay {
   static void on_agent_event(void* user, tmesh_stream* stream, unsigned events) {
     tmesh_splice_stream_event(&static_cast<StreamRelay*>(user)->splice_, 1, stream, events);
   }
-  static void on_done(void* ctx, tmesh_splice*, tmesh_status why, int) {
+  static void on_done(void* ctx, tmesh_splice*, tmesh_status why, int broken) {
     auto* self = static_cast<StreamRelay*>(ctx);
     self->is_done_ = true;
+    self->is_reset_by_client_ = broken == 0 && why.code == TMESH_E_RESET && why.scope == TMESH_SCOPE_STREAM;
     self->done_(*self, why);
   }
 
   tmesh_stream* streams_[2];
+  const uint64_t link_id_;  // of the client
   tmesh_splice splice_{};
   ActiveSlots::Slot slot_;
   Done done_;
   bool is_done_ = false;
+  bool is_reset_by_client_ = false;
 };
 
 }  // namespace tmesh::server

@@ -19,6 +19,8 @@ uint32_t enabled_capabilities(const config::Capabilities& c) {
   return set;
 }
 
+http::Response draining_response() { return http::Response::plain(503, "the server takes no new links now"); }
+
 }  // namespace
 
 // One request between its check and its link.
@@ -62,6 +64,7 @@ class WsHandler::Upgrade {
       refused.headers.add("WWW-Authenticate", "Bearer");
       return answer(std::move(refused));
     }
+    if (handler_.is_draining_) return answer(draining_response());
     identity_ = std::move(*identity);
     const char* name = tmesh_subprotocol_name(subprotocol_);
     if (!deferred_.upgrade(http::ws_switching_fields(accepted_, name),
@@ -105,7 +108,7 @@ void WsHandler::on_request(http::Exchange& exchange) {
     return exchange.respond(http::ws_refusal_response(accepted.error()));
   }
   if (is_draining_ || upgrades_.size() >= kUpgradesMax) {
-    return exchange.respond(http::Response::plain(503, "the server takes no new links now"));
+    return exchange.respond(draining_response());
   }
   upgrades_.push_back(
       std::make_unique<Upgrade>(*this, std::move(*accepted), is_agent ? TokenType::agent : TokenType::client));
@@ -123,7 +126,7 @@ void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
   remove(upgrade);
   if (is_draining_) return;
   if (type == TokenType::agent) {
-    agents_.push_back(std::make_unique<AgentLink>(loop_, registry_, config_, std::move(identity),
+    agents_.push_back(std::make_unique<AgentLink>(loop_, loop_, registry_, config_, std::move(identity),
                                                   static_cast<AgentLinkOwner&>(*this)));
     if (!agents_.back()->start(std::move(upgraded.transport), upgraded.early)) agents_.pop_back();
     return;
@@ -147,7 +150,7 @@ std::size_t WsHandler::client_streams_count() const {
 }
 
 void WsHandler::on_client_open(ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) {
-  streams_.open(link, stream, open);
+  streams_.open(link.identity().token_id, link.id(), stream, open);
 }
 
 void WsHandler::on_agent_link_down(AgentLink& link) {

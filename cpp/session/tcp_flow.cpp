@@ -12,8 +12,8 @@ constexpr int kStream = 1;
 
 }  // namespace
 
-TcpFlow::TcpFlow(net::Tcp tcp, bool is_eof, tmesh_stream* stream, Done done)
-    : tcp_(std::move(tcp)), stream_(stream), done_(done), is_eof_(is_eof) {
+TcpFlow::TcpFlow(net::Tcp tcp, tmesh_stream* stream, Done done)
+    : tcp_(std::move(tcp)), stream_(stream), done_(done) {
   tcp_.set_handler(*this);
 }
 
@@ -30,7 +30,6 @@ void TcpFlow::start() {
   tmesh_stream_attach(stream_, this, &TcpFlow::on_stream_event);
   tcp_.read(TMESH_BLOCK_BYTES);
   if (!tmesh_is_ok(status_)) return tmesh_splice_broken(&splice_, kSocket, status_);
-  if (is_eof_) splice_.ends[kSocket].in_eof = true;
   tmesh_splice_start(&splice_);
 }
 
@@ -39,8 +38,8 @@ void TcpFlow::on_readable() {
 }
 
 void TcpFlow::on_eof() {
-  if (is_started_) return tmesh_splice_eof(&splice_, kSocket);
-  is_eof_ = true;
+  // Before start() the socket itself remembers it.
+  if (is_started_) tmesh_splice_eof(&splice_, kSocket);
 }
 
 void TcpFlow::on_written(std::size_t n, bool is_all) {

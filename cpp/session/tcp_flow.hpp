@@ -21,9 +21,9 @@ class TcpFlow final : private net::TcpHandler {
   // status OK: both directions ended regularly.
   using Done = Delegate<void(tmesh_status)>;
 
-  // The socket may hold bytes that were read already; they go first. is_eof: its end was
-  // seen too.
-  TcpFlow(net::Tcp tcp, bool is_eof, tmesh_stream* stream, Done done);
+  // The socket may hold bytes that were read already, and its end may have been seen:
+  // they go first.
+  TcpFlow(net::Tcp tcp, tmesh_stream* stream, Done done);
   ~TcpFlow();
   TcpFlow(const TcpFlow&) = delete;
   TcpFlow& operator=(const TcpFlow&) = delete;
@@ -48,7 +48,6 @@ class TcpFlow final : private net::TcpHandler {
   Done done_;
   bool is_started_ = false;
   bool is_done_ = false;
-  bool is_eof_;            // of the socket, seen before start()
   tmesh_status status_{};  // of the socket before start(), of the splice afterwards
 };
 

@@ -237,3 +237,58 @@ struct tmesh_frame_header raw_wait_frame(struct raw_peer* p, unsigned type) {
   } while (h.type != type);
   return h;
 }
+
+/* --- the usual arrangements ------------------------------------------------------------ */
+
+struct test_link a, b;
+struct raw_peer peer;
+
+void open_two(void) {
+  int fds[2];
+  test_tcp_pair(fds);
+  test_link_open(&a, fds[0], true, NULL, 0);
+  test_link_open(&b, fds[1], false, NULL, 0);
+}
+
+void close_two(void) {
+  tmesh_link_close(&a.link);
+  test_link_closed(&a);
+  test_link_closed(&b);
+}
+
+/* One link against the raw peer. */
+void open_raw(bool link_is_client) {
+  int fds[2];
+  test_tcp_pair(fds);
+  test_link_open(&b, fds[0], link_is_client, NULL, 0);
+  raw_open(&peer, fds[1], !link_is_client);
+}
+
+void expect_down(enum tmesh_code code) {
+  RUN_UNTIL(b.down_count == 1);
+  assert_int_equal(b.down.code, code);
+  assert_int_equal(b.down.scope, TMESH_SCOPE_SESSION);
+}
+
+void end_raw(void) {
+  close(peer.fd);
+  test_link_closed(&b);
+}
+
+void open_stream_from_peer(uint32_t id) {
+  char json[256];
+  size_t len;
+  struct tmesh_open_stream open = {.protocol = TMESH_OPEN_TCP, .target_host = "127.0.0.1", .target_port = 80};
+  assert_true(tmesh_is_ok(tmesh_open_stream_encode(&open, json, sizeof json, &len)));
+  raw_send_frame(&peer,
+                 (struct tmesh_frame_header){.type = TMESH_FRAME_OPEN_STREAM,
+                                             .flags = TMESH_FLAG_STRICT_OPEN,
+                                             .stream_id = id,
+                                             .length_bytes = (uint32_t)len,
+                                             .window_bytes = TMESH_WINDOW_INITIAL_BYTES},
+                 json);
+}
+
+struct tmesh_frame_header header(unsigned type, uint32_t id, size_t len) {
+  return (struct tmesh_frame_header){.type = (uint8_t)type, .stream_id = id, .length_bytes = (uint32_t)len};
+}

@@ -76,4 +76,21 @@ struct tmesh_frame_header raw_wait_frame(struct raw_peer* p, unsigned type);
 /* Runs until a WebSocket event of this kind came; others are skipped. */
 void raw_wait(struct raw_peer* p, enum tmesh_ws_event_kind kind);
 
+/* --- the usual arrangements ------------------------------------------------------------ */
+
+/* a: client and opener, b: server, joined over TCP. */
+extern struct test_link a, b;
+/* Instead of a, when b is tried against raw frames. */
+extern struct raw_peer peer;
+
+void open_two(void);
+void close_two(void);
+void open_raw(bool link_is_client);
+/* Runs until b went down, for this reason. */
+void expect_down(enum tmesh_code code);
+/* The peer leaves; b must close. */
+void end_raw(void);
+void open_stream_from_peer(uint32_t id);
+struct tmesh_frame_header header(unsigned type, uint32_t id, size_t len);
+
 #endif

@@ -115,6 +115,23 @@ static void cancelling_a_waiting_job_drops_it_at_once(void** state) {
   tmesh_workers_free(w);
 }
 
+static void a_dropped_job_may_be_submitted_again(void** state) {
+  (void)state;
+  struct tmesh_workers* w = make(1, 2);
+  struct test_job t;
+  init_job(&t, true);
+  submit(w, &t);
+  sem_wait(&t.started);
+  tmesh_workers_cancel(w, &t.job);
+  sem_post(&t.go);
+  RUN_UNTIL(t.dropped_count == 1);
+  t.is_held = false;
+  submit(w, &t);
+  RUN_UNTIL(t.done_count + t.dropped_count == 2);
+  assert_int_equal(t.done_count, 1);
+  tmesh_workers_free(w);
+}
+
 static void a_cancelled_running_job_keeps_its_slot_until_it_ended(void** state) {
   (void)state;
   struct tmesh_workers* w = make(1, 1);
@@ -225,6 +242,7 @@ int main(void) {
       LOOP_TEST(work_runs_on_a_thread_and_done_on_the_loop),
       LOOP_TEST(waiting_jobs_are_bounded_and_start_in_order),
       LOOP_TEST(cancelling_a_waiting_job_drops_it_at_once),
+      LOOP_TEST(a_dropped_job_may_be_submitted_again),
       LOOP_TEST(a_cancelled_running_job_keeps_its_slot_until_it_ended),
       LOOP_TEST(a_job_that_ended_can_still_be_cancelled),
       LOOP_TEST(free_waits_for_running_jobs_and_drops_all),

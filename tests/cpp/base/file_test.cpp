@@ -86,23 +86,23 @@ TEST_F(File, ErrorTextIsNeverTheSystems) {
 }
 
 TEST_F(File, InstanceIdIsMadeOnceAndKept) {
-  const InstanceId first = load_or_create_instance_id(path("state/agent-instance-id"), "agent");
+  const InstanceId first = load_or_create_instance_id(path("state/agent-instance-id"), "agent-");
   EXPECT_TRUE(first.is_kept);
   EXPECT_EQ(first.value.size(), 6u + 32u);
   EXPECT_TRUE(first.value.starts_with("agent-"));
-  EXPECT_EQ(load_or_create_instance_id(path("state/agent-instance-id"), "agent").value, first.value);
+  EXPECT_EQ(load_or_create_instance_id(path("state/agent-instance-id"), "agent-").value, first.value);
   EXPECT_EQ(mode(path("state/agent-instance-id")), 0600u);
 }
 
 TEST_F(File, UnusableInstanceIdIsReplaced) {
   ASSERT_TRUE(write_file(path("id"), "two words\n", 0600));
-  const InstanceId id = load_or_create_instance_id(path("id"), "client");
+  const InstanceId id = load_or_create_instance_id(path("id"), "client-");
   EXPECT_TRUE(id.value.starts_with("client-"));
   EXPECT_EQ(trim(*read_file(path("id"), 100)), id.value);
 }
 
 TEST_F(File, InstanceIdWithoutAPlaceLivesWithTheProcess) {
-  const InstanceId id = load_or_create_instance_id(path("no/such/folder/id"), "agent");
+  const InstanceId id = load_or_create_instance_id(path("no/such/folder/id"), "agent-");
   EXPECT_FALSE(id.is_kept);
   EXPECT_EQ(id.value.size(), 38u);
 }

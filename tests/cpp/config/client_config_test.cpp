@@ -23,9 +23,11 @@ TEST_F(ClientConfigTest, CompleteFile) {
   tunnels({"name: web, protocol: socks5, listen: '127.0.0.1:1080', agent_id: home",
            "protocol: socks5, listen: 'unix:/run/tm.sock', agent_id: home, socket_mode: '0660', "
            "socket_owner: 'a:b'"});
-  const auto loaded = client(Purpose::run);
+  const auto loaded = client(Purpose::check);
   ASSERT_EQ(errors(loaded), "");
-  EXPECT_EQ(warnings(loaded), "");
+  EXPECT_EQ(warnings(loaded),
+            "c.yaml:6: client.tunnels[1].listen: a Unix socket is not available in this version; run will "
+            "refuse it\n");
   const ClientConfig& c = loaded.config;
   EXPECT_EQ(c.server.endpoint.path, "/ws/client");
   EXPECT_EQ(c.handshake_timeout_us, 10000000u);
@@ -158,6 +160,8 @@ TEST_F(ClientConfigTest, OtherProtocolsAreAcceptedAndRefusedByRun) {
   }
   EXPECT_STREQ(unavailable_reason(Tunnel{.protocol = Tunnel::Protocol::http_proxy}),
                "protocol http-proxy is not available in this version");
+  EXPECT_STREQ(unavailable_reason(Tunnel{.socket_path = "/run/x"}),
+               "a Unix socket is not available in this version");
   EXPECT_EQ(unavailable_reason(Tunnel{}), nullptr);
 }
 
