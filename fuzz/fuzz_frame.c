@@ -70,6 +70,12 @@ static struct outcome decode(const uint8_t* message, size_t size, unsigned piece
   return o;
 }
 
+/* Member by member: the bytes between them hold anything. */
+static bool is_same_header(const struct tmesh_frame_header* a, const struct tmesh_frame_header* b) {
+  return a->type == b->type && a->flags == b->flags && a->stream_id == b->stream_id &&
+         a->length_bytes == b->length_bytes && a->window_bytes == b->window_bytes;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const uint8_t* message = data + 1;
@@ -79,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FUZZ_CHECK(whole.code == pieces.code && whole.scope == pieces.scope);
   FUZZ_CHECK(whole.header_count == pieces.header_count && whole.end_count == pieces.end_count);
   FUZZ_CHECK(whole.payload_len_bytes == pieces.payload_len_bytes);
-  FUZZ_CHECK(memcmp(&whole.header, &pieces.header, sizeof whole.header) == 0);
+  FUZZ_CHECK(is_same_header(&whole.header, &pieces.header));
 
   FUZZ_CHECK(whole.code == TMESH_OK || whole.scope == TMESH_SCOPE_SESSION);
   FUZZ_CHECK((whole.code == TMESH_OK) == (whole.end_count == 1));

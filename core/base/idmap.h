@@ -3,7 +3,7 @@
  * Open addressing, grows by doubling, never shrinks below what it holds until
  * cleared. Key 0 is not allowed (stream ids start at 1). The map owns only its
  * table. One malloc per doubling; none per insert otherwise. The caller bounds the
- * number of entries.
+ * number of entries. Keys may be an enemy's choice: no set of them is slow in every map.
  */
 #ifndef TMESH_BASE_IDMAP_H
 #define TMESH_BASE_IDMAP_H
@@ -26,6 +26,7 @@ struct tmesh_idmap {
   struct tmesh_idmap_slot* slots;
   size_t capacity; /* power of two, or 0 before the first put */
   size_t count;
+  uint64_t seed; /* odd; which keys share a slot depends on it */
 };
 
 void tmesh_idmap_init(struct tmesh_idmap* m);

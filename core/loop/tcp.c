@@ -18,6 +18,10 @@ static bool is_usable(const struct tmesh_tcp* t) {
   return tmesh_is_ok(t->broken) && !t->is_handle_closed;
 }
 
+static bool is_writable(const struct tmesh_tcp* t) {
+  return is_usable(t) && t->write_error == 0;
+}
+
 /* --- the end ------------------------------------------------------------------- */
 
 static void on_closed(struct tmesh_closing* closing) {
@@ -80,6 +84,20 @@ static void discard(struct tmesh_tcp* t, ssize_t n) {
   }
 }
 
+static void take_end(struct tmesh_tcp* t) {
+  const int behind = tmesh_tcp_look_behind(t);
+
+  if (behind < 0) {
+    tmesh_tcp_break(t, tmesh_code_from_uv(behind));
+    return;
+  }
+  t->is_eof = behind == 0;
+  tmesh_tcp_update_reading(t);
+  if (!t->is_eof) return;
+  t->events->on_eof(t->ctx);
+  if (t->write_error != 0) tmesh_tcp_break(t, tmesh_code_from_uv(t->write_error));
+}
+
 static void on_read(uv_stream_t* stream, ssize_t n, const uv_buf_t* buf) {
   struct tmesh_tcp* t = stream->data;
 
@@ -96,10 +114,8 @@ static void on_read(uv_stream_t* stream, ssize_t n, const uv_buf_t* buf) {
     t->is_starved = true;
     tmesh_tcp_update_reading(t);
   } else if (n == UV_EOF) {
-    t->is_eof = true;
     t->is_reading = false; /* libuv stopped */
-    tmesh_tcp_update_reading(t);
-    t->events->on_eof(t->ctx);
+    take_end(t);
   } else if (n < 0) {
     tmesh_tcp_break(t, tmesh_code_from_uv((int)n));
   }
@@ -141,7 +157,11 @@ void tmesh_tcp_update_reading(struct tmesh_tcp* t) {
   } else {
     t->paused_since_us = 0;
     t->half_closed_us = 0;
-    tmesh_alarm_clear(&t->alarm);
+    if (!t->is_eof) {
+      tmesh_alarm_clear(&t->alarm);
+    } else if (!tmesh_alarm_is_set(&t->alarm)) {
+      tmesh_alarm_set(t->loop, &t->alarm, tmesh_loop_now_us(t->loop) + t->loop->paused_probe_us);
+    }
   }
 }
 
@@ -165,11 +185,23 @@ static void report_written(struct tmesh_tcp* t, size_t n) {
   t->events->on_written(t->ctx, n, t->out.len_bytes == 0 && (!t->is_finishing || t->is_finished));
 }
 
+/* A connection that the peer reset takes no byte, but the bytes that came before the
+ * RST wait in the kernel: their end breaks the socket. */
+static void write_failed(struct tmesh_tcp* t, int uv_error) {
+  const enum tmesh_code code = tmesh_code_from_uv(uv_error);
+  if (code != TMESH_E_RESET || t->closing.is_begun || !t->wants_reading || t->is_eof) {
+    tmesh_tcp_break(t, code);
+    return;
+  }
+  t->write_error = uv_error;
+  tmesh_chunkq_clear(&t->out);
+}
+
 static void on_shutdown(uv_shutdown_t* req, int status) {
   struct tmesh_tcp* t = req->data;
   if (!is_usable(t)) return;
   if (status != 0) {
-    tmesh_tcp_break(t, tmesh_code_from_uv(status));
+    write_failed(t, status);
     return;
   }
   t->is_finished = true;
@@ -184,7 +216,7 @@ static void shut_down(struct tmesh_tcp* t) {
   t->is_shutting_down = true;
   t->shutdown_req.data = t;
   const int rc = uv_shutdown(&t->shutdown_req, (uv_stream_t*)&t->tcp, on_shutdown);
-  if (rc != 0) tmesh_tcp_break(t, tmesh_code_from_uv(rc));
+  if (rc != 0) write_failed(t, rc);
 }
 
 static unsigned fill(const struct tmesh_chunkq* q, uv_buf_t* bufs, unsigned max, size_t max_bytes,
@@ -213,7 +245,7 @@ static void on_uv_written(uv_write_t* req, int status) {
   t->writing_bytes = 0;
   if (!is_usable(t)) return;
   if (status != 0) {
-    tmesh_tcp_break(t, tmesh_code_from_uv(status));
+    write_failed(t, status);
     return;
   }
   tmesh_chunkq_consume(&t->out, n);
@@ -233,7 +265,7 @@ static void write_later(struct tmesh_tcp* t) {
   if (rc != 0) {
     t->is_writing = false;
     t->writing_bytes = 0;
-    tmesh_tcp_break(t, tmesh_code_from_uv(rc));
+    write_failed(t, rc);
   }
 }
 
@@ -241,7 +273,7 @@ static void write_later(struct tmesh_tcp* t) {
 static void write_out(struct tmesh_tcp* t) {
   size_t burst_bytes = 0;
 
-  while (is_usable(t) && !t->is_writing && t->out.len_bytes > 0) {
+  while (is_writable(t) && !t->is_writing && t->out.len_bytes > 0) {
     uv_buf_t bufs[TRY_SPANS_MAX];
     size_t offered;
     const unsigned count = fill(&t->out, bufs, TRY_SPANS_MAX, SIZE_MAX, &offered);
@@ -252,7 +284,7 @@ static void write_out(struct tmesh_tcp* t) {
     int n = uv_try_write((uv_stream_t*)&t->tcp, bufs, count);
     if (n == UV_EAGAIN) n = 0;
     if (n < 0) {
-      tmesh_tcp_break(t, tmesh_code_from_uv(n));
+      write_failed(t, n);
       return;
     }
     burst_bytes += (size_t)n;
@@ -260,7 +292,7 @@ static void write_out(struct tmesh_tcp* t) {
     if ((size_t)n < offered) write_later(t);
     if (n > 0) report_written(t, (size_t)n);
   }
-  if (is_usable(t) && t->is_finishing && !t->is_shutting_down && !t->is_writing && t->out.len_bytes == 0) {
+  if (is_writable(t) && t->is_finishing && !t->is_shutting_down && !t->is_writing && t->out.len_bytes == 0) {
     shut_down(t);
   }
 }
@@ -310,14 +342,14 @@ void tmesh_tcp_read(struct tmesh_tcp* t, size_t in_max_bytes) {
 }
 
 struct tmesh_status tmesh_tcp_send(struct tmesh_tcp* t, const void* data, size_t n) {
-  if (t->is_finishing || t->closing.is_begun || !is_usable(t)) return tmesh_err_stream(TMESH_E_STATE);
+  if (t->is_finishing || t->closing.is_begun || !is_writable(t)) return tmesh_err_stream(TMESH_E_STATE);
   const struct tmesh_status st = tmesh_chunkq_append(&t->out, data, n);
   if (tmesh_is_ok(st)) tmesh_loop_flush_request(t->loop, &t->flush);
   return st;
 }
 
 void tmesh_tcp_finish(struct tmesh_tcp* t) {
-  if (t->is_finishing || !is_usable(t)) return;
+  if (t->is_finishing || !is_writable(t)) return;
   t->is_finishing = true;
   tmesh_loop_flush_request(t->loop, &t->flush);
 }
@@ -328,7 +360,7 @@ void tmesh_tcp_close(struct tmesh_tcp* t, bool is_graceful) {
     tmesh_closing_begin(&t->closing, t->loop, on_closed);
     tmesh_chunkq_clear(&t->in);
   }
-  if (!is_graceful || !tmesh_is_ok(t->broken)) {
+  if (!is_graceful || !is_writable(t)) {
     close_handle(t, true);
   } else if (t->is_finished && t->is_eof) {
     close_handle(t, false);
@@ -344,7 +376,7 @@ void tmesh_tcp_close(struct tmesh_tcp* t, bool is_graceful) {
 
 static size_t end_room(void* impl) {
   const struct tmesh_tcp* t = impl;
-  if (t->is_finishing || t->closing.is_begun || !is_usable(t)) return 0;
+  if (t->is_finishing || t->closing.is_begun || !is_writable(t)) return 0;
   return t->out.len_bytes >= TMESH_TCP_OUT_MAX_BYTES ? 0 : TMESH_TCP_OUT_MAX_BYTES - t->out.len_bytes;
 }
 

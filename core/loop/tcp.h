@@ -3,8 +3,10 @@
  * Reads straight into pool blocks (`in`), writes from `out`, knows half-close.
  * Reading pauses while `in` holds bytes the splice could not move (TCP then pushes
  * back) and resumes when they moved; when the pool refuses a block it rests for 100
- * ms. A paused socket is deaf, so one that was paused over 5 s is looked at with
- * TCP_INFO every 5 s. An idle socket holds no block. Two-phase close.
+ * ms. A paused socket is deaf, and so is one whose peer half-closed: both are looked at
+ * with TCP_INFO every 5 s. When a write fails because the peer reset the connection,
+ * what the peer sent before is still read and only then the socket is broken: an early
+ * answer survives (LESSONS P-B8). An idle socket holds no block. Two-phase close.
  */
 #ifndef TMESH_LOOP_TCP_H
 #define TMESH_LOOP_TCP_H
@@ -33,8 +35,9 @@ extern "C" {
 struct tmesh_tcp_events {
   /* Bytes arrived in tcp->in / the peer finished / n bytes of out were written (with
    * all_written: `out` is empty and, if finish was called, so is the FIN) / it broke
-   * (IO, RESET, TIMEOUT ...; once, and nothing but close is useful then). All from the
-   * loop, none from inside a call, none after close. */
+   * (IO, RESET, TIMEOUT ...; once; nothing more is read or written, but what waits in
+   * `in` may still be taken). All from the loop, none from inside a call, none after
+   * close. */
   void (*on_readable)(void* ctx);
   void (*on_eof)(void* ctx);
   void (*on_written)(void* ctx, size_t n, bool all_written);
@@ -65,6 +68,7 @@ struct tmesh_tcp {
   struct tmesh_chunkq out;
   size_t writing_bytes; /* at the head of `out`, given to uv_write */
   bool is_writing, is_finishing, is_shutting_down, is_finished;
+  int write_error; /* libuv's; not 0: nothing can be written, what the peer had sent is still read */
 
   struct tmesh_status broken;
   bool owes_broken, is_handle_closed;

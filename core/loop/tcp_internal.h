@@ -12,8 +12,11 @@ extern "C" {
 void tmesh_tcp_break(struct tmesh_tcp* t, enum tmesh_code code);
 /* Starts or stops reading as the state wants it, and the alarm with it. */
 void tmesh_tcp_update_reading(struct tmesh_tcp* t);
-/* Looks at a paused socket: ends it when the peer is gone, else sets the next look. */
+/* Looks at a deaf socket: ends it when the peer is gone, else sets the next look. */
 void tmesh_tcp_probe(struct tmesh_tcp* t);
+/* What stands behind the bytes read so far: 0 the peer's FIN, > 0 more bytes, < 0 the
+ * error (libuv's) that cut the stream. */
+int tmesh_tcp_look_behind(const struct tmesh_tcp* t);
 
 #ifdef __cplusplus
 }

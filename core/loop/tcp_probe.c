@@ -1,5 +1,6 @@
-/* A socket that is not read is deaf: neither FIN nor RST of the peer is reported. So
- * the kernel is asked. */
+/* What libuv does not report and the kernel is asked for. A socket that is not read is
+ * deaf: neither FIN nor RST of the peer shows. */
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
@@ -33,7 +34,7 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
   socklen_t len = sizeof error;
   uv_os_fd_t fd;
 
-  if (t->paused_since_us == 0) return;
+  if (t->paused_since_us == 0 && !t->is_eof) return;
   if (uv_fileno((const uv_handle_t*)&t->tcp, &fd) != 0) {
     tmesh_tcp_break(t, TMESH_E_IO);
     return;
@@ -47,6 +48,10 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
     tmesh_tcp_break(t, TMESH_E_RESET);
     return;
   }
+  if (t->is_eof) { /* it may take as long as it likes to read what we send */
+    tmesh_alarm_set(t->loop, &t->alarm, now_us + t->loop->paused_probe_us);
+    return;
+  }
   if (state == PEER_ENDED && t->half_closed_us == 0) t->half_closed_us = now_us;
   /* It will send nothing more and what it sent is not taken: nobody would ever notice
    * that it has gone for good. */
@@ -55,4 +60,21 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
     return;
   }
   tmesh_alarm_set(t->loop, &t->alarm, now_us + t->loop->paused_probe_us);
+}
+
+/* libuv says UV_EOF without a read when a socket hung up behind a short read, whether by
+ * FIN or by RST. The kernel keeps them apart: a read gives 0 only after a FIN, unless a
+ * failed write has taken the error away. EPIPE then still means that a FIN came first,
+ * and ENOTCONN (of shutdown) leaves the error in place. */
+int tmesh_tcp_look_behind(const struct tmesh_tcp* t) {
+  uv_os_fd_t fd;
+  char byte;
+
+  if (uv_fileno((const uv_handle_t*)&t->tcp, &fd) != 0) return UV_EBADF;
+  const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (n > 0) return 1;
+  if (n < 0 && errno != EAGAIN) return uv_translate_sys_error(errno);
+  const bool is_error_taken =
+      t->write_error != 0 && t->write_error != UV_EPIPE && t->write_error != UV_ENOTCONN;
+  return is_error_taken ? t->write_error : 0;
 }

@@ -321,7 +321,7 @@ static void on_flush(struct tmesh_flush* flush) {
     t->owes_written = false;
     t->events->on_written(t->ctx);
   }
-  if (!t->closing.is_begun && t->stash != NULL && t->is_ready_delivered) tmesh_transport_tls_resume(t);
+  if (!t->closing.is_begun && t->tls != NULL && t->is_ready_delivered) tmesh_transport_tls_resume(t);
   if (!t->closing.is_begun) tmesh_transport_update_reading(t);
 }
 

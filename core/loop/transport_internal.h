@@ -35,7 +35,7 @@ void tmesh_transport_tls_data(struct tmesh_transport* t, const uint8_t* data, si
 void tmesh_transport_tls_eof(struct tmesh_transport* t);
 /* Whether more ciphertext can be taken from the socket. */
 bool tmesh_transport_tls_wants_data(const struct tmesh_transport* t);
-/* Decrypts what was put aside. */
+/* Decrypts what was put aside, and delivers the end that waited behind it. */
 void tmesh_transport_tls_resume(struct tmesh_transport* t);
 /* Encrypts and sends; returns whether everything given so far went. */
 bool tmesh_transport_tls_pump(struct tmesh_transport* t);

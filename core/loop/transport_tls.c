@@ -181,6 +181,10 @@ void tmesh_transport_tls_eof(struct tmesh_transport* t) {
 }
 
 void tmesh_transport_tls_resume(struct tmesh_transport* t) {
+  if (t->stash == NULL) {
+    if (t->is_eof) deliver_eof(t); /* it came behind the last bytes of the handshake */
+    return;
+  }
   if (!may_deliver(t)) return;
   stash_used(t, decrypt(t, t->stash + t->stash_begin_bytes, stash_len(t)));
   if (stash_len(t) > 0 && !t->is_end_delivered) return;

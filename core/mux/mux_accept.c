@@ -18,15 +18,26 @@ bool tmesh_mux_id_is_seen(const struct tmesh_mux* m, uint32_t id) {
   return (m->seen[(id % TMESH_SEEN_WINDOW_IDS) / 64] & seen_bit(id)) != 0;
 }
 
+/* Clears what the window uncovers when id becomes the highest. By words where it can be: a
+ * peer that jumps far with every open must not cost 4,096 steps each time. */
+static void forget_ids_below(struct tmesh_mux* m, uint32_t id) {
+  uint32_t left = id - m->highest_id;
+  if (left > TMESH_SEEN_WINDOW_IDS) left = TMESH_SEEN_WINDOW_IDS;
+  while (left > 0) {
+    uint32_t at = id - (left - 1);
+    bool is_word = at % 64 == 0 && left >= 64;
+    *seen_word(m, at) &= is_word ? 0 : ~seen_bit(at);
+    left -= is_word ? 64 : 1;
+  }
+}
+
 /* Remembers id; false if it may not be used (any more). */
 static bool claim_id(struct tmesh_mux* m, uint32_t id) {
   if (tmesh_mux_id_is_seen(m, id)) return false;
   /* Ids of deployed peers may arrive slightly out of order (WIRE D); ours do not. */
   if (m->config.peer_is_ours && id < m->highest_id) return false;
   if (id > m->highest_id) {
-    uint32_t steps = id - m->highest_id;
-    if (steps > TMESH_SEEN_WINDOW_IDS) steps = TMESH_SEEN_WINDOW_IDS;
-    for (uint32_t i = 0; i < steps; i++) *seen_word(m, id - i) &= ~seen_bit(id - i);
+    forget_ids_below(m, id);
     m->highest_id = id;
   }
   *seen_word(m, id) |= seen_bit(id);

@@ -12,7 +12,7 @@ static void check_windows(const struct tmesh_stream* s) {
   const struct tmesh_recv_window* r = &s->recv;
   if (r->is_limited && s->state != TMESH_STREAM_RESET) {
     TMESH_ASSERT((uint64_t)r->credit_bytes + r->consumed_bytes + s->in.len_bytes <= r->size_bytes);
-    TMESH_ASSERT(s->update_bytes <= r->size_bytes);
+    TMESH_ASSERT(s->update_bytes <= r->credit_bytes && r->credit_bytes <= r->size_bytes);
     /* A peer without credit is only ever waiting for our consumer, never for us: when
      * all it sent was consumed, at least one frame of credit is on its way (W2). */
     if (r->size_bytes >= 2 * TMESH_DATA_MAX_BYTES && r->credit_bytes < TMESH_DATA_MAX_BYTES) {
@@ -41,7 +41,7 @@ void tmesh_stream_check(const struct tmesh_stream* s) {
   TMESH_ASSERT(!s->out_eof_pulled || (s->out_eof && s->out.len_bytes == 0));
   TMESH_ASSERT(!s->out_eof_written || (s->out_eof_pulled && s->batched_bytes == 0));
   if (s->state == TMESH_STREAM_RESET) {
-    TMESH_ASSERT(s->in.len_bytes == 0 && s->out.len_bytes == 0);
+    TMESH_ASSERT((s->in.len_bytes == 0 || s->is_opener) && s->out.len_bytes == 0);
     TMESH_ASSERT(s->batched_bytes == 0 && s->written_bytes == 0);
   }
   if (is_over) TMESH_ASSERT(s->out.len_bytes == 0);

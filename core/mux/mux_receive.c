@@ -25,15 +25,23 @@ static struct tmesh_stream* find(struct tmesh_mux* m, const struct tmesh_frame_h
   return NULL;
 }
 
+/* Whether n bytes may come: within the window, or within the queue's bound without one. */
+static struct tmesh_status receive_bytes(struct tmesh_stream* s, uint32_t n) {
+  if (!s->recv.is_limited) {
+    bool fits = s->in.len_bytes + n <= s->mux->config.inbound_max_bytes;
+    return fits ? tmesh_ok() : tmesh_err_stream(TMESH_E_BACKPRESSURE);
+  }
+  /* Credit that waits to be pulled is not the peer's yet. Whoever uses it all the same
+   * without ever reading would make the pending increment pass 2^32-1. */
+  if (n > s->recv.credit_bytes - s->update_bytes) return tmesh_err_stream(TMESH_E_WINDOW_EXCEEDED);
+  return tmesh_recv_window_receive(&s->recv, n);
+}
+
 static struct tmesh_status begin_data(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
   struct tmesh_stream* s = find(m, h);
   if (s == NULL) return tmesh_ok();
   if (!is_legal(s, TMESH_EV_DATA_IN)) return tmesh_mux_stream_fail(s, tmesh_err_stream(TMESH_E_STATE));
-  struct tmesh_status st = tmesh_recv_window_receive(&s->recv, h->length_bytes);
-  if (tmesh_is_ok(st) && !s->recv.is_limited &&
-      s->in.len_bytes + h->length_bytes > m->config.inbound_max_bytes) {
-    st = tmesh_err_stream(TMESH_E_BACKPRESSURE);
-  }
+  struct tmesh_status st = receive_bytes(s, h->length_bytes);
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
   m->frame_stream = s;
   return tmesh_ok();
@@ -54,7 +62,12 @@ static void reset(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
   struct tmesh_stream* s = find(m, h);
   if (s == NULL) return;
   m->stats.resets_in_count++;
+  /* What the side that was opened sent before is an answer the user may still want
+   * (P-B8); it stays in `in` until the stream is released. */
+  struct tmesh_chunkq answer = s->in;
+  if (s->is_opener) tmesh_chunkq_init(&s->in, m->config.pool);
   tmesh_mux_stream_end(s, TMESH_EV_RESET, tmesh_err_stream(TMESH_E_RESET));
+  if (s->is_opener) s->in = answer;
   tmesh_mux_stream_event(s, TMESH_STREAM_EV_OVER);
 }
 

@@ -37,6 +37,25 @@ static void pump(struct tmesh_splice* sp, int i) {
   }
 }
 
+/* Whether end i answers and something of it is not written yet, its regular end included. */
+static bool has_last_bytes(const struct tmesh_splice* sp, int i) {
+  const struct tmesh_end* from = &sp->ends[i];
+  const struct tmesh_end* to = &sp->ends[1 - i];
+  if (from->side != TMESH_END_ANSWERS && to->side != TMESH_END_ASKS) return false;
+  return from->in->len_bytes > 0 || sp->moved_bytes[i] > sp->consumed_bytes[i] ||
+         (from->in_eof && !to->is_drained);
+}
+
+static void end_broken(struct tmesh_splice* sp, int i, struct tmesh_status why) {
+  sp->is_ending = true;
+  sp->why = why;
+  sp->broken = i;
+  bool was_running = sp->is_running;
+  sp->is_running = true;
+  sp->ends[1 - i].ops->abort(sp->ends[1 - i].impl);
+  sp->is_running = was_running;
+}
+
 /* Every event ends here; on_done is the last thing that happens. */
 static void run(struct tmesh_splice* sp) {
   if (sp->is_running) return;
@@ -44,10 +63,15 @@ static void run(struct tmesh_splice* sp) {
   uint64_t before;
   do {
     before = sp->moved_bytes[0] + sp->moved_bytes[1] + sp->consumed_bytes[0] + sp->consumed_bytes[1];
-    for (int i = 0; i < 2 && !sp->is_ending; i++) pump(sp, i);
+    for (int i = 0; i < 2 && !sp->is_ending; i++) {
+      if (!sp->is_leaving || i == sp->broken) pump(sp, i);
+    }
     /* A nested event (an end that is written synchronously) may have made room. */
   } while (!sp->is_ending &&
            before != sp->moved_bytes[0] + sp->moved_bytes[1] + sp->consumed_bytes[0] + sp->consumed_bytes[1]);
+  if (!sp->is_ending && sp->is_leaving && !has_last_bytes(sp, sp->broken)) {
+    end_broken(sp, sp->broken, sp->why);
+  }
   sp->is_running = false;
   if (sp->is_done) return; /* cancelled from inside an end op */
   if (!sp->is_ending && sp->ends[0].is_drained && sp->ends[1].is_drained) {
@@ -103,13 +127,14 @@ void tmesh_splice_broken(struct tmesh_splice* sp, int i, struct tmesh_status why
   if (sp->is_done || sp->is_ending) return;
   if (sp->ends[i].in_eof && sp->ends[i].is_drained) return;
   TMESH_ASSERT(!tmesh_is_ok(why));
-  sp->is_ending = true;
-  sp->why = why;
-  sp->broken = i;
-  bool was_running = sp->is_running;
-  sp->is_running = true;
-  sp->ends[1 - i].ops->abort(sp->ends[1 - i].impl);
-  sp->is_running = was_running;
+  const bool is_reset = why.code == TMESH_E_RESET && why.scope == TMESH_SCOPE_STREAM;
+  if (is_reset && !sp->is_leaving && has_last_bytes(sp, i)) {
+    sp->is_leaving = true;
+    sp->why = why;
+    sp->broken = i;
+  } else {
+    end_broken(sp, i, why);
+  }
   run(sp);
 }
 
@@ -148,17 +173,18 @@ struct tmesh_end tmesh_stream_end(struct tmesh_stream* s) {
                             .in = &s->in,
                             .out = &s->out,
                             .foreign_bytes = s->out.len_bytes + s->batched_bytes + s->written_bytes,
+                            .side = s->is_opener ? TMESH_END_ANSWERS : TMESH_END_ASKS,
                             .in_eof = s->in_eof};
 }
 
 void tmesh_splice_stream_event(struct tmesh_splice* sp, int i, struct tmesh_stream* s, unsigned events) {
   if (sp->is_done) return;
+  if (s->in_eof) sp->ends[i].in_eof = true;
   if ((events & TMESH_STREAM_EV_OVER) != 0) {
     tmesh_splice_broken(sp, i, s->over);
     return;
   }
   /* One run for all flags: on_done may free the splice, so nothing may follow it. */
-  if (s->in_eof) sp->ends[i].in_eof = true;
   if ((events & TMESH_STREAM_EV_WRITTEN) != 0) {
     tmesh_splice_written(sp, i, s->written_bytes, tmesh_stream_all_written(s));
   } else {

@@ -5,8 +5,11 @@
  * room; what did not fit stays where it is, uncredited. When the other end reports
  * bytes written, the first end is told they are consumed and returns credit to its
  * peer (credit per hop, LESSONS R1, R2). Half-close passes through in data order and
- * waits without a timeout for the other direction (R6). An end that breaks aborts
- * the other at once. Sans-I/O: the simulation runs it with ends of its own.
+ * waits without a timeout for the other direction (R6). An end that breaks aborts the
+ * other at once, so that a cancel unblocks whoever is stuck (R8), with one exception:
+ * what the answering side sent before it was RESET is written first (P-B8: a server
+ * that answers early and does not read the rest of the request). Sans-I/O: the
+ * simulation runs it with ends of its own.
  *
  * Memory: embedded in its owner; allocates nothing. The owner gets exactly one
  * on_done, after which the splice touches neither end.
@@ -41,6 +44,13 @@ struct tmesh_end_ops {
   void (*abort)(void* impl);
 };
 
+/* Which way an open went through the end. One of the two ends has to know. */
+enum tmesh_end_side {
+  TMESH_END_UNKNOWN = 0,
+  TMESH_END_ASKS,    /* what opened is behind it */
+  TMESH_END_ANSWERS, /* what was opened is behind it: the target's bytes come from here */
+};
+
 struct tmesh_end {
   const struct tmesh_end_ops* ops;
   void* impl;
@@ -48,9 +58,10 @@ struct tmesh_end {
   struct tmesh_chunkq* out;
   size_t foreign_bytes; /* on their way out of this end before the splice existed (a proxy's reply):
                            never reported as consumed. At least out->len_bytes is assumed */
-  bool in_eof;          /* set through tmesh_splice_eof */
-  bool is_finished;     /* finish() was called on this end */
-  bool is_drained;      /* reported: everything incl. the end was written */
+  enum tmesh_end_side side;
+  bool in_eof;      /* set through tmesh_splice_eof */
+  bool is_finished; /* finish() was called on this end */
+  bool is_drained;  /* reported: everything incl. the end was written */
 };
 
 struct tmesh_splice {
@@ -65,6 +76,7 @@ struct tmesh_splice {
   bool is_done;
   bool is_running; /* a call below is on the stack: nested events only leave notes */
   bool is_ending;  /* `why` and `broken` are set, on_done is due */
+  bool is_leaving; /* the same two are set, but end `broken` has last bytes for the other one */
   int broken;
   struct tmesh_status why;
 };
@@ -82,8 +94,10 @@ void tmesh_splice_eof(struct tmesh_splice* sp, int i);
 /* n bytes of the out queue were written; all_written = out is empty and, if finish was called, so is the
  * half-close. */
 void tmesh_splice_written(struct tmesh_splice* sp, int i, size_t n, bool all_written);
-/* End i broke: the other one is aborted. Ignored when end i had ended regularly in
- * both directions: what it sent is still delivered. */
+/* End i broke: the other one is aborted; when it was RESET and answers, as soon as what
+ * waits in its `in` was written, which can take as long as the other end likes (a broken
+ * end has nothing to lose by it, and the other one can still go). Ignored when end i had
+ * ended regularly in both directions: what it sent is still delivered. */
 void tmesh_splice_broken(struct tmesh_splice* sp, int i, struct tmesh_status why);
 /* Aborts both ends without on_done. */
 void tmesh_splice_cancel(struct tmesh_splice* sp);

@@ -37,7 +37,9 @@ struct tmesh_stream;
 #define TMESH_STREAM_EV_WRITTEN 0x04u  /* stream->written_bytes left for the socket; room appeared */
 #define TMESH_STREAM_EV_OVER                                               \
   0x08u /* reset by the peer, by an error or by the end of the link:       \
-           stream->over says why; only release() is useful now.            \
+           stream->over says why; only release() is useful now, and before \
+           it, for an opener's stream that the peer RESET, what came into  \
+           `in` before (an early answer).                                  \
            Comes alone: earlier flags of that stream are dropped. A stream \
            whose two directions both ended regularly gets none */
 
@@ -86,7 +88,8 @@ struct tmesh_stream {
 
   /* pending marks */
   uint8_t marks;
-  uint32_t update_bytes; /* increment of the pending WINDOW_UPDATE; increments add up */
+  uint32_t update_bytes; /* increment of the pending WINDOW_UPDATE; increments add up; part of recv's
+                            credit that the peer does not know of, so at most that */
   uint32_t open_window_bytes;
   char* open_payload; /* encoded OPEN_STREAM until pulled; owned */
   uint32_t open_payload_len_bytes;

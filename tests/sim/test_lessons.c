@@ -132,6 +132,34 @@ static void a_target_that_does_not_read_stops_nobody_else_R8(void** state) {
   finish_world(&w);
 }
 
+/* A server that answers and closes while the request still comes: its kernel sends RST. */
+static void an_answer_before_the_targets_reset_passes_every_hop_P_B8(void** state) {
+  (void)state;
+  for (int is_slow = 0; is_slow < 2; is_slow++) {
+    struct sim_world w;
+    start_world(&w);
+    struct sim_stream* s = sim_world_open(&w, true, true, 100 * WINDOW, is_slow ? 10 * WINDOW : 50000);
+    s->target.sends_eof = false;
+    s->target.is_stalled = true;   /* the request is not read */
+    s->local.is_stalled = is_slow; /* the answer waits at every hop */
+    s->local.out_max_bytes = 10000;
+    while (s->target.produced_bytes < 50000) assert_true(sim_world_step(&w));
+    if (is_slow) sim_world_run(&w);
+    s->is_disturbed = true;
+    s->target.is_started = false;
+    tmesh_splice_broken(s->target.splice, s->target.index, tmesh_err_stream(TMESH_E_RESET));
+    sim_world_run(&w);
+    assert_true(s->local.is_aborted == !is_slow);
+    s->local.is_stalled = false;
+    sim_world_run(&w);
+    assert_int_equal(s->local.received_bytes, s->target.produced_bytes);
+    assert_true(s->local.is_aborted && !s->local.is_finish_done); /* no regular end (R5) */
+    assert_true(sim_stream_is_finished(s));
+    for (int i = 0; i < SIM_HOPS; i++) assert_int_equal(s->why[i].code, TMESH_E_RESET);
+    finish_world(&w);
+  }
+}
+
 static void bulk_with_stopped_readers_holds_a_window_per_direction_at_the_hub_PD1(void** state) {
   (void)state;
   struct sim_world w;
@@ -153,7 +181,9 @@ static void bulk_with_stopped_readers_holds_a_window_per_direction_at_the_hub_PD
   }
   /* Held memory follows queued bytes: at most twice, and two blocks per queue. */
   assert_in_range(tmesh_pool_live_bytes(&w.pool[SIM_HUB]), 0, 2 * queued + STREAMS * 8 * TMESH_BLOCK_BYTES);
-  for (unsigned i = 0; i < STREAMS; i++) w.streams[i].target.is_stalled = false;
+  /* The hub's RESET frees the agent at once; at the client the answer waits for its reader. */
+  for (unsigned i = 0; i < STREAMS; i++)
+    w.streams[i].target.is_stalled = w.streams[i].local.is_stalled = false;
   for (unsigned i = 0; i < STREAMS; i++) sim_stream_give_up(&w.streams[i], SIM_HUB);
   finish_world(&w);
 }
@@ -241,6 +271,7 @@ int main(void) {
       cmocka_unit_test(a_late_answer_after_the_request_eof_is_not_cut_R6),
       cmocka_unit_test(two_thousand_finished_streams_leave_bounded_state_R7),
       cmocka_unit_test(a_target_that_does_not_read_stops_nobody_else_R8),
+      cmocka_unit_test(an_answer_before_the_targets_reset_passes_every_hop_P_B8),
       cmocka_unit_test(bulk_with_stopped_readers_holds_a_window_per_direction_at_the_hub_PD1),
       cmocka_unit_test(each_stream_frees_its_slot_on_every_path_R27),
       cmocka_unit_test(half_close_never_overtakes_data_R29),

@@ -60,27 +60,68 @@ static void it_grows_by_doubling_and_stays_at_most_three_quarters_full(void** st
   assert_int_equal(m.capacity, 0);
 }
 
+static size_t slot_of(const struct tmesh_idmap* m, uint32_t key) {
+  size_t at = 0;
+  while (m->slots[at].key != key) at++;
+  return at;
+}
+
 /* Keys whose home slot is the last one of a 16-slot table make one run that wraps
  * around its end; removing from every position of it must leave the rest reachable. */
 static void removal_closes_the_gap_also_across_the_end_of_the_table(void** state) {
   (void)state;
   enum { RUN = 8 };
+  struct tmesh_idmap m; /* one map: where keys belong depends on it */
   uint32_t keys[RUN];
   size_t n = 0;
   for (uint32_t key = 1; n < RUN; key++) {
-    if (((key * UINT32_C(2654435769)) & 15) == 15) keys[n++] = key;
+    tmesh_idmap_init(&m);
+    put(&m, key);
+    assert_int_equal(m.capacity, 16);
+    if (slot_of(&m, key) == 15) keys[n++] = key;
+    tmesh_idmap_close(&m);
   }
   for (size_t victim = 0; victim < RUN; victim++) {
-    struct tmesh_idmap m;
     tmesh_idmap_init(&m);
     for (size_t i = 0; i < RUN; i++) put(&m, keys[i]);
     assert_int_equal(m.capacity, 16);
+    assert_int_equal(slot_of(&m, keys[0]), 15);
+    assert_int_equal(slot_of(&m, keys[RUN - 1]), RUN - 2); /* it wraps */
     assert_ptr_equal(tmesh_idmap_remove(&m, keys[victim]), value_for(keys[victim]));
     for (size_t i = 0; i < RUN; i++) {
       assert_ptr_equal(tmesh_idmap_get(&m, keys[i]), i == victim ? NULL : value_for(keys[i]));
     }
     tmesh_idmap_close(&m);
   }
+}
+
+static size_t longest_run(const struct tmesh_idmap* m) {
+  size_t longest = 0;
+  size_t run = 0;
+  for (size_t i = 0; i < 2 * m->capacity; i++) {
+    run = m->slots[i % m->capacity].key != 0 ? run + 1 : 0;
+    if (run > longest) longest = run;
+  }
+  return longest;
+}
+
+/* A peer chooses its ids: multiples of the inverse of a known multiplier would all have
+ * the same home. Where keys belong differs from map to map, so that no set of ids is bad
+ * for every map; chance may make one map's bad, not all eight. */
+static void keys_chosen_by_a_peer_do_not_make_one_run(void** state) {
+  (void)state;
+  enum { KEYS = 3000, MAPS = 8 };
+  uint32_t inverse = 1;
+  for (int i = 0; i < 6; i++) inverse *= 2 - UINT32_C(2654435769) * inverse;
+  struct tmesh_idmap maps[MAPS];
+  size_t shortest = KEYS;
+  for (size_t k = 0; k < MAPS; k++) {
+    tmesh_idmap_init(&maps[k]);
+    for (uint32_t i = 1; i <= KEYS; i++) put(&maps[k], inverse * i);
+    if (longest_run(&maps[k]) < shortest) shortest = longest_run(&maps[k]);
+    tmesh_idmap_close(&maps[k]);
+  }
+  assert_in_range(shortest, 1, KEYS / 4);
 }
 
 static void random_operations_match_a_model(void** state) {
@@ -118,6 +159,7 @@ int main(void) {
       cmocka_unit_test(what_is_put_is_found_and_what_is_removed_is_not),
       cmocka_unit_test(it_grows_by_doubling_and_stays_at_most_three_quarters_full),
       cmocka_unit_test(removal_closes_the_gap_also_across_the_end_of_the_table),
+      cmocka_unit_test(keys_chosen_by_a_peer_do_not_make_one_run),
       cmocka_unit_test(random_operations_match_a_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

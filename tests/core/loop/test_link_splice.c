@@ -98,6 +98,61 @@ static void a_reset_of_the_target_resets_the_entry(void** state) {
   path_close_links();
 }
 
+/* What the entry's application reads until its connection ends; how it ended. */
+static int read_all(uint8_t* out, size_t cap, size_t* len) {
+  int rc = 1;
+  *len = 0;
+  test_loop_begin("the entry ends");
+  while ((rc = test_recv(path.entry.peer, out, cap, len)) > 0) test_loop_step();
+  test_loop_end();
+  return rc;
+}
+
+static void an_early_answer_of_a_target_that_resets_reaches_the_entry(void** state) {
+  (void)state;
+  enum { TOTAL = 50000 };
+  static uint8_t data[TOTAL], got[TOTAL + 1];
+  size_t len = 0;
+  open_tcp_path();
+  test_send_all(path.entry.peer, "a request whose body", 20);
+  RUN_UNTIL(test_recv(path.target.peer, got, 9, &len) == 1 && len == 9);
+  test_fill(8, 0, data, TOTAL);
+  test_send_all(path.target.peer, data, TOTAL);
+  close(path.target.peer); /* nobody reads the body: the kernel sends RST */
+  test_send_all(path.entry.peer, " goes on", 8);
+  assert_int_equal(read_all(got, sizeof got, &len), -ECONNRESET); /* no regular end (R5) */
+  assert_int_equal(len, TOTAL);
+  test_match(8, 0, got, TOTAL);
+  RUN_UNTIL(path.entry.is_tcp_closed && path.target.is_tcp_closed);
+  assert_int_equal(path.target.why.code, TMESH_E_RESET);
+  close(path.entry.peer);
+  path_close_links();
+}
+
+static void a_complete_answer_survives_an_upload_that_fails(void** state) {
+  (void)state;
+  enum { TOTAL = 50000 };
+  static uint8_t data[TOTAL], got[TOTAL + 1];
+  size_t len = 0;
+  open_tcp_path();
+  test_send_all(path.entry.peer, "request", 7);
+  RUN_UNTIL(test_recv(path.target.peer, got, sizeof got, &len) == 1 && len == 7);
+  test_fill(9, 0, data, TOTAL);
+  test_send_all(path.target.peer, data, TOTAL);
+  close(path.target.peer);
+  for (int i = 0; i < 4; i++) { /* what goes on is answered with RST */
+    (void)send(path.entry.peer, "more", 4, MSG_NOSIGNAL);
+    test_loop_spin(2);
+  }
+  const int rc = read_all(got, sizeof got, &len);
+  assert_true(rc == 0 || rc == -ECONNRESET);
+  assert_int_equal(len, TOTAL);
+  test_match(9, 0, got, TOTAL);
+  RUN_UNTIL(path.entry.is_tcp_closed && path.target.is_tcp_closed);
+  close(path.entry.peer);
+  path_close_links();
+}
+
 static void a_cut_link_resets_both_sockets(void** state) {
   (void)state;
   uint8_t got[16];
@@ -161,6 +216,8 @@ int main(void) {
       LOOP_TEST(a_late_answer_after_half_close_is_complete),
       LOOP_TEST(an_upload_of_exactly_one_window_and_eof_ends),
       LOOP_TEST(a_reset_of_the_target_resets_the_entry),
+      LOOP_TEST(an_early_answer_of_a_target_that_resets_reaches_the_entry),
+      LOOP_TEST(a_complete_answer_survives_an_upload_that_fails),
       LOOP_TEST(a_cut_link_resets_both_sockets),
       LOOP_TEST(a_target_that_does_not_read_bounds_memory_and_blocks_nobody),
   };

@@ -102,6 +102,43 @@ static void a_peer_that_leaves_in_the_handshake_is_closed(void** state) {
   wire_close(&c, true);
 }
 
+/* From its Finished on (hello, key exchange, cipher change, Finished) the client gets no turn, as if others
+ * had used the budget up. */
+static void hold_client(uv_check_t* check) {
+  unsigned* flights = check->data;
+  static uint64_t sent_bytes;
+  if (c.t.stats.bytes_out != sent_bytes) (*flights)++;
+  sent_bytes = c.t.stats.bytes_out;
+  if (*flights >= 4) tmesh_flush_cancel(&c.t.step);
+}
+
+static void a_peer_that_leaves_right_after_the_handshake_is_noticed(void** state) {
+  (void)state;
+  static uv_check_t check; /* runs before the loop's own, which does the steps */
+  unsigned flights = 0;
+  struct tls_configs newer = configs;
+  configs = tls_fixture_configs(TMESH_TLS_VERSION_1_2); /* here the server has the last word */
+  open_with(TLS_NAME);
+  assert_int_equal(uv_check_init(&test_loop.uv, &check), 0);
+  check.data = &flights;
+  assert_int_equal(uv_check_start(&check, hold_client), 0);
+  RUN_UNTIL(s.ready_count == 1);
+  wire_close(&s, false);
+  RUN_UNTIL(c.t.is_eof);
+  assert_int_equal(c.ready_count, 0);
+  uv_close((uv_handle_t*)&check, NULL);
+  tmesh_loop_after_poll_request(&test_loop, &c.t.step);
+  RUN_UNTIL(c.ready_count == 1);
+  assert_int_equal(c.ready.code, TMESH_OK);
+  wire_read(&c, true);
+  RUN_UNTIL(c.error_count == 1);
+  assert_int_equal(c.error.code, TMESH_E_CLOSED); /* no close_notify */
+  assert_int_equal(c.eof_count, 0);
+  wire_close(&c, false);
+  tls_fixture_free(&configs);
+  configs = newer;
+}
+
 static void writing_before_ready_is_refused(void** state) {
   (void)state;
   open_with(TLS_NAME);
@@ -297,6 +334,7 @@ int main(void) {
       TLS_TEST(a_wrong_name_fails_the_clients_ready_with_tls_verify),
       TLS_TEST(garbage_fails_the_handshake),
       TLS_TEST(a_peer_that_leaves_in_the_handshake_is_closed),
+      TLS_TEST(a_peer_that_leaves_right_after_the_handshake_is_noticed),
       TLS_TEST(writing_before_ready_is_refused),
       TLS_TEST(a_bad_server_name_needs_no_close),
       TLS_TEST(no_data_is_delivered_while_reading_is_off),

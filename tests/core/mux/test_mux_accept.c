@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "scripted_peer.h"
+#include "tests/core/base/prng.h"
 
 #define STRICT TMESH_FLAG_STRICT_OPEN
 #define WINDOW TMESH_WINDOW_INITIAL_BYTES
@@ -315,6 +316,37 @@ static void seen_window_slides_over_any_jump(void** state) {
   peer_free(p);
 }
 
+static void the_seen_window_matches_a_model(void** state) {
+  (void)state;
+  static const uint32_t jumps[] = {1, 1, 2, 3, 63, 64, 65, 128, 200, 4031, 4095, 4096, 4097, 9000};
+  static bool is_used[1000 * 9001];
+  struct prng r = prng_init(1);
+  struct peer* p = peer_new_acceptor();
+  uint32_t recent[32] = {1};
+  uint32_t highest = 0, before = 0;
+  uint64_t duplicates = 0;
+  for (r.step = 0; r.step < 1000; r.step++) {
+    uint32_t id = highest + jumps[prng_below(&r, sizeof jumps / sizeof jumps[0])];
+    unsigned choice = prng_below(&r, 5);
+    if (choice == 0 && highest > 5000) id = highest - prng_below(&r, 4200);
+    if (choice == 1) id = recent[prng_below(&r, 32)] + 4096 * prng_below(&r, 2); /* or who shares its bit */
+    if (choice == 2) id = before; /* what was the highest before this one */
+    if (id == 0 || id > highest + 9000) id = highest + 1;
+    recent[r.step % 32] = id;
+    bool is_seen = id <= highest && (highest - id >= TMESH_SEEN_WINDOW_IDS || is_used[id]);
+    duplicates += is_seen ? 1 : 0;
+    is_used[id] = true;
+    if (id > highest) before = highest;
+    if (id > highest) highest = id;
+    (void)!tmesh_is_ok(peer_frame_status(p, TMESH_FRAME_OPEN_STREAM, STRICT, id, 0, "{", 1));
+    PROPERTY(&r, p->mux.stats.stream_errors_count[TMESH_E_DUPLICATE_STREAM] == duplicates);
+    if (r.step % 4 == 0) peer_flush(p);
+    peer_forget(p);
+  }
+  PROPERTY(&r, duplicates > 50 && duplicates < 900);
+  peer_free(p);
+}
+
 static void our_own_peers_must_use_strictly_increasing_ids(void** state) {
   (void)state;
   struct tmesh_mux_config c = peer_config();
@@ -450,6 +482,7 @@ int main(void) {
       cmocka_unit_test(ids_below_the_window_count_as_seen),
       cmocka_unit_test(what_a_jump_uncovers_was_not_seen),
       cmocka_unit_test(seen_window_slides_over_any_jump),
+      cmocka_unit_test(the_seen_window_matches_a_model),
       cmocka_unit_test(our_own_peers_must_use_strictly_increasing_ids),
       cmocka_unit_test(windows_are_used_exactly_when_announced),
       cmocka_unit_test(acceptor_window_is_262144_whatever_is_configured),

@@ -204,6 +204,30 @@ static void late_frames_of_retired_streams_are_ignored_R30(void** state) {
   peer_free(p);
 }
 
+static void an_answer_before_a_reset_stays_until_the_release_and_a_question_does_not(void** state) {
+  (void)state;
+  struct peer* p = peer_new_opener();
+  struct seen* u = peer_start(p, true, 262144);
+  peer_flush(p);
+  peer_result(p, u->id, tmesh_open_accept());
+  peer_data(p, u->id, 1000);
+  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
+  assert_int_equal(u->stream->state, TMESH_STREAM_RESET);
+  assert_int_equal(u->stream->in.len_bytes, 1000);
+  peer_dispatch(p); /* the user releases it when it is told */
+  assert_int_equal(u->over_count, 1);
+  assert_int_equal(p->pool.live_count, 0);
+  peer_free(p);
+
+  p = peer_new_acceptor();
+  struct tmesh_stream* s = peer_opened(p, 1);
+  peer_data(p, 1, 1000);
+  peer_frame(p, TMESH_FRAME_RESET, 1, NULL, 0);
+  assert_int_equal(s->in.len_bytes, 0);
+  peer_dispatch(p);
+  peer_free(p);
+}
+
 static void reset_for_an_unknown_stream_is_never_answered(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
@@ -476,6 +500,7 @@ int main(void) {
       cmocka_unit_test(many_window_violations_end_the_link_E5),
       cmocka_unit_test(reset_ends_the_stream_without_an_answer),
       cmocka_unit_test(late_frames_of_retired_streams_are_ignored_R30),
+      cmocka_unit_test(an_answer_before_a_reset_stays_until_the_release_and_a_question_does_not),
       cmocka_unit_test(reset_for_an_unknown_stream_is_never_answered),
       cmocka_unit_test(data_for_an_unknown_stream_is_reset_once_per_id),
       cmocka_unit_test(a_client_ignores_data_for_an_unknown_stream),

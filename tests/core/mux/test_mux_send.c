@@ -205,6 +205,31 @@ static void window_updates_of_a_stream_add_up_Z13(void** state) {
   peer_free(p);
 }
 
+/* A peer that does not read cannot know of credit that still waits to be pulled. If it
+ * could use it, what waits would add up without bound: past 2^32-1 the increment of the
+ * pending WINDOW_UPDATE wraps, to a value that no frame may carry. */
+static void credit_that_was_not_pulled_yet_cannot_be_used(void** state) {
+  (void)state;
+  struct peer* p = peer_new_acceptor();
+  struct tmesh_stream* s = peer_opened(p, 1);
+  for (int i = 0; i < 4; i++) peer_data(p, 1, 32768);
+  tmesh_chunkq_consume(&s->in, WINDOW / 2);
+  tmesh_stream_consumed(s, WINDOW / 2);
+  for (int i = 0; i < 4; i++) peer_data(p, 1, 32768); /* the half it has known of all along */
+  peer_flush(p);
+  for (int i = 0; i < 4; i++) peer_data(p, 1, 32768); /* what it was told just now */
+  assert_int_equal(p->mux.stats.window_violations_count, 0);
+  tmesh_chunkq_consume(&s->in, WINDOW);
+  tmesh_stream_consumed(s, WINDOW);
+  assert_int_equal(s->update_bytes, WINDOW);
+  peer_data(p, 1, 1); /* this update was not pulled */
+  peer_flush(p);
+  assert_int_equal(peer_user(p, 1)->over.code, TMESH_E_WINDOW_EXCEEDED);
+  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, 1), 1);
+  assert_true(tmesh_is_ok(p->mux.failed));
+  peer_free(p);
+}
+
 static void no_credit_before_bytes_are_consumed_and_only_at_the_threshold_R2(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
@@ -323,6 +348,7 @@ int main(void) {
       cmocka_unit_test(half_close_does_not_overtake_data_R29),
       cmocka_unit_test(finish_is_idempotent_and_waits_for_the_answer),
       cmocka_unit_test(window_updates_of_a_stream_add_up_Z13),
+      cmocka_unit_test(credit_that_was_not_pulled_yet_cannot_be_used),
       cmocka_unit_test(no_credit_before_bytes_are_consumed_and_only_at_the_threshold_R2),
       cmocka_unit_test(no_credit_for_a_peer_that_half_closed),
       cmocka_unit_test(consumed_after_the_end_is_ignored),

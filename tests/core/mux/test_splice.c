@@ -233,6 +233,86 @@ static void a_broken_end_aborts_the_other_at_once(void** state) {
   }
 }
 
+static void what_an_answering_end_sent_before_its_reset_is_written_first_P_B8(void** state) {
+  (void)state;
+  struct fixture f;
+  for (int knows = 0; knows < 2; knows++) { /* either end may say which one answers */
+    start(&f);
+    f.sp.ends[knows].side = knows == 0 ? TMESH_END_ANSWERS : TMESH_END_ASKS;
+    feed(&f, 1, 500);
+    feed(&f, 0, 150000);
+    tmesh_splice_broken(&f.sp, 0, tmesh_err_stream(TMESH_E_RESET));
+    assert_int_equal(f.done_count + f.e[1].abort_count, 0);
+    feed(&f, 1, 1000); /* nobody takes it any more */
+    assert_int_equal(f.e[0].out.len_bytes, 500);
+    write_out(&f, 1, 100000);
+    tmesh_splice_check(&f.sp);
+    assert_int_equal(f.done_count, 0);
+    write_out(&f, 1, 49999);
+    assert_int_equal(f.done_count, 0);
+    write_out(&f, 1, 1);
+    assert_int_equal(f.done_count, 1);
+    assert_int_equal(f.why.code, TMESH_E_RESET);
+    assert_int_equal(f.broken, 0);
+    assert_int_equal(f.e[1].abort_count, 1); /* and no regular end */
+    assert_int_equal(f.e[1].finish_count, 0);
+    stop(&f);
+  }
+}
+
+static void a_regular_end_before_the_reset_of_an_answering_end_is_written_too(void** state) {
+  (void)state;
+  struct fixture f;
+  start(&f);
+  f.sp.ends[0].side = TMESH_END_ANSWERS;
+  feed(&f, 0, 1000);
+  tmesh_splice_eof(&f.sp, 0);
+  assert_int_equal(f.e[1].finish_count, 1);
+  tmesh_splice_broken(&f.sp, 0, tmesh_err_stream(TMESH_E_RESET));
+  tmesh_chunkq_consume(&f.e[1].out, 1000);
+  tmesh_splice_written(&f.sp, 1, 1000, false);
+  assert_int_equal(f.done_count, 0);
+  tmesh_splice_written(&f.sp, 1, 0, true);
+  assert_int_equal(f.done_count, 1);
+  assert_int_equal(f.why.code, TMESH_E_RESET); /* the other direction was cut */
+  stop(&f);
+}
+
+static void an_answering_end_that_leaves_does_not_hold_the_other_one(void** state) {
+  (void)state;
+  struct fixture f;
+  for (int way = 0; way < 3; way++) {
+    start(&f);
+    f.sp.ends[0].side = TMESH_END_ANSWERS;
+    feed(&f, 0, 1000);
+    tmesh_splice_broken(&f.sp, 0, tmesh_err_stream(TMESH_E_RESET));
+    if (way == 0) tmesh_splice_broken(&f.sp, 1, tmesh_err_stream(TMESH_E_RESET));
+    if (way == 1) tmesh_splice_broken(&f.sp, 0, tmesh_err_stream(TMESH_E_TIMEOUT));
+    if (way == 2) tmesh_splice_cancel(&f.sp);
+    assert_int_equal(f.done_count, way == 2 ? 0 : 1);
+    assert_int_equal(f.e[0].abort_count, way == 1 ? 0 : 1);
+    assert_int_equal(f.e[1].abort_count, way == 0 ? 0 : 1);
+    stop(&f);
+  }
+}
+
+static void an_answering_end_that_breaks_otherwise_aborts_the_other_at_once(void** state) {
+  (void)state;
+  struct fixture f;
+  for (int way = 0; way < 3; way++) {
+    start(&f);
+    f.sp.ends[0].side = TMESH_END_ANSWERS;
+    if (way < 2) feed(&f, 0, 1000); /* with nothing to write a RESET does not wait either */
+    tmesh_splice_broken(&f.sp, 0,
+                        way == 0   ? tmesh_err_stream(TMESH_E_TIMEOUT)
+                        : way == 1 ? tmesh_err_session(TMESH_E_RESET)
+                                   : tmesh_err_stream(TMESH_E_RESET));
+    assert_int_equal(f.done_count, 1);
+    assert_int_equal(f.e[1].abort_count, 1);
+    stop(&f);
+  }
+}
+
 static void an_end_that_finished_both_ways_may_break_without_harm(void** state) {
   (void)state;
   struct fixture f;
@@ -383,6 +463,10 @@ int main(void) {
       cmocka_unit_test(the_other_direction_goes_on_after_a_half_close_R6),
       cmocka_unit_test(written_before_finish_does_not_count_as_drained),
       cmocka_unit_test(a_broken_end_aborts_the_other_at_once),
+      cmocka_unit_test(what_an_answering_end_sent_before_its_reset_is_written_first_P_B8),
+      cmocka_unit_test(a_regular_end_before_the_reset_of_an_answering_end_is_written_too),
+      cmocka_unit_test(an_answering_end_that_leaves_does_not_hold_the_other_one),
+      cmocka_unit_test(an_answering_end_that_breaks_otherwise_aborts_the_other_at_once),
       cmocka_unit_test(an_end_that_finished_both_ways_may_break_without_harm),
       cmocka_unit_test(cancel_aborts_both_without_on_done),
       cmocka_unit_test(an_end_that_breaks_inside_an_op_ends_it_once),
