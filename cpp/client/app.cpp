@@ -135,15 +135,17 @@ class App {
     if (options.has_login) options.login = {config_.socks5.username, config_.socks5.password};
     options.handshake_timeout_us = config_.handshake_timeout_us;
     options.open_timeout_us = config_.open_timeout_us;
-    entries_.push_back(std::make_unique<Socks5Entry>(*loop_, *links_, std::move(options),
-                                                     Delegate<void(Socks5Entry&)>::bind<&App::on_entry_broken>(this)));
+    entries_.push_back(
+        std::make_unique<Socks5Entry>(*loop_, *links_, std::move(options),
+                                      Delegate<void(Socks5Entry&)>::bind<&App::on_entry_broken>(this)));
     const auto listening = entries_.back()->listen(tunnel.listen.host, tunnel.listen.port);
     if (!listening) {
       std::fprintf(stderr, "tunnel \"%s\": cannot listen on %s: %s\n", tunnel.name.c_str(),
                    format_host_port(tunnel.listen.host, tunnel.listen.port).c_str(), listening.error().text);
       return false;
     }
-    log::info("entry_open", {{"entry", tunnel.name}, {"protocol", "socks5"}, {"port", entries_.back()->port()}});
+    log::info("entry_open",
+              {{"entry", tunnel.name}, {"protocol", "socks5"}, {"port", entries_.back()->port()}});
     std::printf("socks5 entry \"%s\" listens on %s\n", tunnel.name.c_str(),
                 format_host_port(tunnel.listen.host, entries_.back()->port()).c_str());
     std::fflush(stdout);
@@ -205,6 +207,8 @@ class App {
 
 }  // namespace
 
-int run(const config::ClientConfig& config) { return App(config).run(); }
+int run(const config::ClientConfig& config) {
+  return App(config).run();
+}
 
 }  // namespace tmesh::client

@@ -34,8 +34,8 @@ ServerLink::ServerLink(net::Loop& loop, Dialer& dialer, const ClientIdentity& id
     : loop_(loop),
       identity_(identity),
       agent_id_(std::move(agent_id)),
-      slot_(loop, loop, dialer, identity.endpoint, true, offered_capabilities(identity.config.capabilities), number, *this) {
-}
+      slot_(loop, loop, dialer, identity.endpoint, true, offered_capabilities(identity.config.capabilities),
+            number, *this) {}
 
 tmesh_mux_config ServerLink::mux_config(tmesh_subprotocol subprotocol) {
   tmesh_mux_config mux{};
@@ -85,7 +85,8 @@ void ServerLink::on_hello_ack(std::span<const uint8_t> payload) {
     return;
   }
   if (!ack->is_accepted) {
-    log::warn("hello_refused", {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});
+    log::warn("hello_refused",
+              {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});
   }
   tmesh_client_metadata_ack_free(ack.get());
 }
@@ -116,7 +117,8 @@ Result<OpenedStream> ServerLink::open_tcp(std::string_view host, uint16_t port, 
   open.target_port = port;
   tmesh_mux* const mux = session->mux();
   // Better no new stream than the end of all that run.
-  if (mux->next_id > TMESH_OPENS_PER_LINK_MAX) return fail(TMESH_E_LIMIT, "the link's stream ids are used up");
+  if (mux->next_id > TMESH_OPENS_PER_LINK_MAX)
+    return fail(TMESH_E_LIMIT, "the link's stream ids are used up");
   tmesh_open_params params{};
   params.open = &open;
   params.is_strict = allow_strict && mux->config.has_open_result;

@@ -24,7 +24,8 @@ struct ClientIdentity {
 class ServerLink final : private session::SlotRole {
  public:
   // number: 1-based place within the agent's group.
-  ServerLink(net::Loop& loop, Dialer& dialer, const ClientIdentity& identity, std::string agent_id, uint32_t number);
+  ServerLink(net::Loop& loop, Dialer& dialer, const ClientIdentity& identity, std::string agent_id,
+             uint32_t number);
 
   void start() { slot_.start(); }
   void drain() { slot_.drain(); }

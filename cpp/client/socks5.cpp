@@ -30,7 +30,9 @@ void Socks5Handshake::fail(std::span<const uint8_t> reply) {
   reply_bytes_ = reply.size();
 }
 
-void Socks5Handshake::fail(Socks5Reply reply) { fail(final_reply(reply)); }
+void Socks5Handshake::fail(Socks5Reply reply) {
+  fail(final_reply(reply));
+}
 
 std::size_t Socks5Handshake::need() const {
   const auto& m = message_;

@@ -24,6 +24,11 @@ Result<void> Socks5Entry::listen(const std::string& host, uint16_t port) {
   return {};
 }
 
+void Socks5Entry::stop_listening() {
+  listener_.close();
+  locals_.remove_if([](const auto& local) { return local->is_in_handshake(); });
+}
+
 void Socks5Entry::on_accept(int fd, const net::Peer&) {
   if (locals_.size() >= kLocalsMax) {
     close(fd);

@@ -22,7 +22,7 @@ namespace tmesh::client {
 struct Socks5EntryOptions {
   std::string name;
   std::string agent_id;
-  Socks5Login login;       // used when has_login
+  Socks5Login login;  // used when has_login
   bool has_login = false;
   uint64_t handshake_timeout_us = 10'000'000;
   uint64_t open_timeout_us = 8'000'000;
@@ -40,8 +40,9 @@ class Socks5Entry {
 
   // REFUSED (in use), POLICY (permission), INVALID (not a local address), IO.
   Result<void> listen(const std::string& host, uint16_t port);
-  // No new sockets; flows that run go on.
-  void stop_listening() { listener_.close(); }
+  // No new sockets, and those that have not sent their request yet are closed; opens and
+  // flows go on.
+  void stop_listening();
   // 0 while it does not listen.
   uint16_t port() const { return listener_ ? listener_.port() : 0; }
   std::size_t locals_count() const { return locals_.size(); }
@@ -61,7 +62,8 @@ class Socks5Entry {
   Broken broken_;
   net::Listener listener_;
   std::list<std::unique_ptr<Socks5Local>> locals_;
-  bool is_full_ = false;  // said so in the log
+  bool is_full_ = false;           // said so in the log
+  bool is_legacy_logged_ = false;  // likewise, that opens had to be repeated as legacy
 };
 
 }  // namespace tmesh::client

@@ -18,7 +18,9 @@ constexpr std::size_t kOpeningReadMax_bytes = 16'384;
 Socks5Local::Socks5Local(Socks5Entry& entry)
     : entry_(entry), handshake_(entry.options_.has_login ? &entry.options_.login : nullptr) {}
 
-Socks5Local::~Socks5Local() { drop_stream(); }
+Socks5Local::~Socks5Local() {
+  drop_stream();
+}
 
 bool Socks5Local::start(int fd) {
   auto tcp = net::Tcp::open(entry_.loop_, fd, *this);
@@ -52,7 +54,8 @@ bool Socks5Local::send_reply() {
 }
 
 void Socks5Local::open(bool allow_strict) {
-  auto opened = entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_.host(), handshake_.port(), allow_strict);
+  auto opened =
+      entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_.host(), handshake_.port(), allow_strict);
   if (!opened) {
     // No ready link is "agent unavailable"; the rest are limits of our own.
     return refuse(opened.error().code == TMESH_E_CLOSED ? socks5_reply(TMESH_OPEN_AGENT_OFFLINE)
@@ -68,15 +71,12 @@ void Socks5Local::open(bool allow_strict) {
 
 void Socks5Local::on_stream_event(void* user, tmesh_stream* stream, unsigned events) {
   auto* self = static_cast<Socks5Local*>(user);
-  const bool is_answered = (events & TMESH_STREAM_EV_RESULT) != 0;
-  // A refusal ends the stream too, and says more; an acceptance that is over already is no success.
-  if (is_answered && !stream->result.accepted) return self->on_result(stream->result);
   if ((events & TMESH_STREAM_EV_OVER) != 0) {
-    // The link went, or the server reset the stream instead of answering.
+    // The link went, or the server reset the stream: instead of an answer, or with it.
     return self->refuse(stream->over.scope == TMESH_SCOPE_SESSION ? socks5_reply(TMESH_OPEN_AGENT_OFFLINE)
                                                                   : kReplyGeneralFailure);
   }
-  if (is_answered) self->on_result(stream->result);
+  if ((events & TMESH_STREAM_EV_RESULT) != 0) self->on_result(stream->result);
 }
 
 void Socks5Local::on_result(const tmesh_open_result& result) {
@@ -84,7 +84,8 @@ void Socks5Local::on_result(const tmesh_open_result& result) {
   if (result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY && !std::exchange(was_legacy_retried_, true)) {
     // Requirement B4: once more, on a new stream, without STRICT_OPEN.
     drop_stream();
-    log::info("open_legacy", {{"entry", entry_.options_.name}});
+    const auto level = std::exchange(entry_.is_legacy_logged_, true) ? log::Level::debug : log::Level::info;
+    log::write(level, "open_repeated", {{"entry", entry_.options_.name}, {"open_mode", "legacy"}});
     return open(false);
   }
   log::debug("open_refused", {{"entry", entry_.options_.name},
@@ -140,6 +141,8 @@ void Socks5Local::on_eof() {
 
 void Socks5Local::on_written(std::size_t, bool) {}
 
-void Socks5Local::on_broken(tmesh_status) { entry_.remove(*this); }
+void Socks5Local::on_broken(tmesh_status) {
+  entry_.remove(*this);
+}
 
 }  // namespace tmesh::client

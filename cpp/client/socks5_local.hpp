@@ -20,6 +20,8 @@ class Socks5Local final : private net::TcpHandler {
   ~Socks5Local();
   // Takes fd over. Returns false when there is no memory for it.
   bool start(int fd);
+  // Its request has not come yet.
+  bool is_in_handshake() const { return phase_ == Phase::handshake; }
 
   Place place;  // in the entry's list
 

@@ -70,7 +70,9 @@ Connector::Connector(net::Loop& loop, Timers& timers, Dialer& dialer, const Serv
   TMESH_ASSERT(!endpoint_.url.is_tls || endpoint_.tls != nullptr);
 }
 
-Connector::~Connector() { secure_wipe(request_); }
+Connector::~Connector() {
+  secure_wipe(request_);
+}
 
 void Connector::start() {
   timeout_ = timers_.after(kTimeout_us, Delegate<void()>::bind<&Connector::on_timeout>(this));
@@ -107,8 +109,8 @@ void Connector::on_timeout() {
 void Connector::on_dialed(DialResult result) {
   step_.release();
   if (!tmesh_is_ok(result.status)) {
-    return fail(result.failed_in_dns ? "dns" : "connect", tmesh_err_session(static_cast<tmesh_code>(result.status.code)),
-                dial_text(result));
+    return fail(result.failed_in_dns ? "dns" : "connect",
+                tmesh_err_session(static_cast<tmesh_code>(result.status.code)), dial_text(result));
   }
   auto transport = net::Transport::connect(loop_, result.fd, endpoint_.url.is_tls ? endpoint_.tls : nullptr,
                                            endpoint_.url.host.c_str(), *this);
@@ -121,8 +123,9 @@ void Connector::on_dialed(DialResult result) {
 void Connector::on_ready(tmesh_status status) {
   if (!tmesh_is_ok(status)) {
     const bool is_verify = status.code == TMESH_E_TLS_VERIFY && transport_.tls() != nullptr;
-    return fail("tls", status, is_verify ? verify_text(tmesh_tls_verify_result(transport_.tls()))
-                                         : "the TLS handshake with the server failed");
+    return fail("tls", status,
+                is_verify ? verify_text(tmesh_tls_verify_result(transport_.tls()))
+                          : "the TLS handshake with the server failed");
   }
   is_upgrading_ = true;
   if (has_offer_) {
@@ -146,7 +149,8 @@ void Connector::on_ready(tmesh_status status) {
   size_t len = 0;
   const tmesh_status built = tmesh_ws_request_build(&request, request_.data(), request_.size(), &len);
   if (!response_ || !tmesh_is_ok(built)) {
-    return fail("upgrade", tmesh_err_session(TMESH_E_INVALID), "the configured token or URL holds a byte that HTTP cannot carry");
+    return fail("upgrade", tmesh_err_session(TMESH_E_INVALID),
+                "the configured token or URL holds a byte that HTTP cannot carry");
   }
   const tmesh_status written =
       transport_.try_write({reinterpret_cast<const uint8_t*>(request_.data()), len}, &is_request_sent_);
@@ -171,7 +175,8 @@ void Connector::on_data(std::span<uint8_t> data) {
   }
   if (!is_request_sent_) {
     // Its bytes are still ours; and an answer to half a request is none.
-    return fail("upgrade", tmesh_err_session(TMESH_E_HTTP), "the server answers before it has read the request");
+    return fail("upgrade", tmesh_err_session(TMESH_E_HTTP),
+                "the server answers before it has read the request");
   }
   Connected connected;
   const int selected = tmesh_ws_response_protocol(response_.get());
@@ -185,7 +190,8 @@ void Connector::on_data(std::span<uint8_t> data) {
 }
 
 void Connector::on_eof() {
-  fail(is_upgrading_ ? "upgrade" : "tls", tmesh_err_session(TMESH_E_CLOSED), "the server closed the connection");
+  fail(is_upgrading_ ? "upgrade" : "tls", tmesh_err_session(TMESH_E_CLOSED),
+       "the server closed the connection");
 }
 
 void Connector::on_error(tmesh_status status) {

@@ -24,8 +24,8 @@ namespace tmesh::session {
 
 // Where and as whom. Borrowed by connectors; outlives them.
 struct ServerEndpoint {
-  Url url;                              // ws or wss
-  const Secret* token = nullptr;        // bearer
+  Url url;                               // ws or wss
+  const Secret* token = nullptr;         // bearer
   const net::TlsContext* tls = nullptr;  // required for wss
 };
 

@@ -28,7 +28,9 @@ Reconnector::Reconnector(net::Loop& loop, Timers& timers, Dialer& dialer, const 
       handler_(handler),
       backoff_(random_seed()) {}
 
-void Reconnector::start() { wait(0); }
+void Reconnector::start() {
+  wait(0);
+}
 
 void Reconnector::stop() {
   is_stopped_ = true;

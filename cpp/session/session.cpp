@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/cursor.h"
+#include "core/wire/tls.h"
 
 namespace tmesh::session {
 namespace {
@@ -86,6 +87,9 @@ void Session::on_timer() {
     link_.ws_ping();
   }
   if (life_.ping_interval_us != 0 && now >= ping_due_us_) send_ping(now);
+  tmesh_mux_reset_stalled(link_.mux(), now, TMESH_STALLED_LIMIT_US);
+  if (link_.tls() != nullptr && tmesh_tls_records(link_.tls()) > TMESH_TLS_RECORDS_MAX)
+    handler_.on_worn_out(*this);
   arm();
 }
 

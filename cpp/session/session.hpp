@@ -4,7 +4,9 @@
 // business. It keeps the link alive and judges it dead: protocol PING every
 // ping_interval with round-trip time, a WebSocket ping on a silent link (deployed peers
 // answer it), the end after silence_dead without a single byte (WIRE E; any received
-// byte counts as life, LESSONS P-C5). One thread; time comes from Timers.
+// byte counts as life, LESSONS P-C5). Its timer also ends streams whose peer forgot them
+// (tmesh_mux_reset_stalled) and notices when a TLS connection is worn out. One thread; time comes from
+// Timers.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +34,9 @@ class SessionHandler {
   virtual void on_goaway(Session& session) = 0;
   // The link is over; its streams have their OVER events. Called once.
   virtual void on_down(Session& session, tmesh_status why) = 0;
+  // The TLS connection has used its keys for as many records as it should: whoever
+  // dialled replaces it. May be repeated.
+  virtual void on_worn_out(Session&) {}
 
  protected:
   ~SessionHandler() = default;

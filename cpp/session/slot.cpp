@@ -43,8 +43,8 @@ void Slot::rotate(const char* reason) {
 
 void Slot::on_connected(Connected connected) {
   const tmesh_subprotocol chosen = connected.subprotocol;
-  auto session = Session::open(loop_, std::move(connected.transport), true, role_.mux_config(chosen), kDialerLife,
-                               *this, connected.early);
+  auto session = Session::open(loop_, std::move(connected.transport), true, role_.mux_config(chosen),
+                               kDialerLife, *this, connected.early);
   if (!session) {
     log::warn("link_failed", {{"slot", number_}, {"reason", tmesh_code_name(session.error().code)}});
     return reconnector_.link_ended();
@@ -75,7 +75,8 @@ void Slot::on_open(Session& session, tmesh_stream* stream, const tmesh_open_stre
   role_.on_open(session, stream, open);
 }
 
-tmesh_status Slot::on_control(Session& session, const tmesh_frame_header& header, std::span<const uint8_t> payload) {
+tmesh_status Slot::on_control(Session& session, const tmesh_frame_header& header,
+                              std::span<const uint8_t> payload) {
   return role_.on_control(session, header, payload);
 }
 
@@ -86,7 +87,8 @@ void Slot::on_goaway(Session& session) {
 }
 
 void Slot::put_aside(const char* reason) {
-  log::info("link_draining", {{"slot", number_}, {"reason", reason}, {"streams", current_->live_streams_count()}});
+  log::info("link_draining",
+            {{"slot", number_}, {"reason", reason}, {"streams", current_->live_streams_count()}});
   renegotiate_.cancel();
   is_rotating_ = false;
   stop_opens(*current_);
@@ -125,6 +127,10 @@ void Slot::on_down(Session& session, tmesh_status why) {
   is_rotating_ = false;
   current_.reset();
   reconnector_.link_ended();
+}
+
+void Slot::on_worn_out(Session& session) {
+  if (&session == current_.get()) rotate("tls_records");
 }
 
 }  // namespace tmesh::session

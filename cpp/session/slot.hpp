@@ -62,6 +62,7 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
                           std::span<const uint8_t> payload) override;
   void on_goaway(Session& session) override;
   void on_down(Session& session, tmesh_status why) override;
+  void on_worn_out(Session& session) override;
 
   void put_aside(const char* reason);
   void stop_opens(Session& session);

@@ -1,1 +1,249 @@
+#include "cpp/client/server_link.hpp"
 
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/proto/metadata.h"
+#include "tests/cpp/session/fake_server.hpp"
+
+namespace tmesh::client {
+namespace {
+
+using test::FakeServer;
+using test::PeerStream;
+
+class ServerLinkTest : public net::LoopTest {
+ protected:
+  ServerLinkTest() : server(loop()), dialer(loop(), server.port()) {
+    identity.endpoint.url = {false, "localhost", server.port(), "/ws/client"};
+    identity.endpoint.token = &token;
+    identity.instance_id = "client-0123456789abcdef0123456789abcdef";
+    identity.started_at_us = 1'700'000'000'000'000;
+  }
+  void start() {
+    link.emplace(loop(), dialer, identity, "home", 3);
+    link->start();
+    ASSERT_TRUE(run_until([&] { return server.has_request(0); }));
+  }
+  // The n-th request is answered; the link takes streams then.
+  void up(tmesh_subprotocol subprotocol = TMESH_SUBPROTOCOL_METADATA, std::size_t n = 0) {
+    ASSERT_TRUE(run_until([&] { return server.has_request(n); }));
+    server.peer(n).upgrade(subprotocol);
+    ASSERT_TRUE(run_until([&] { return refusal("") != TMESH_E_CLOSED; }));
+  }
+  void up_from_start(tmesh_subprotocol subprotocol = TMESH_SUBPROTOCOL_METADATA) {
+    start();
+    up(subprotocol);
+  }
+  // Why an open is refused; OK when it is not (and then it is given up again).
+  static tmesh_code refusal(ServerLink& of, std::string_view host, uint16_t port = 80) {
+    auto opened = of.open_tcp(host, port, true);
+    if (!opened) return opened.error().code;
+    tmesh_stream_release(opened->stream);
+    return TMESH_OK;
+  }
+  tmesh_code refusal(std::string_view host = "target", uint16_t port = 80) {
+    return refusal(*link, host, port);
+  }
+  OpenedStream open(bool allow_strict = true) {
+    auto opened = link->open_tcp("target", 443, allow_strict);
+    EXPECT_TRUE(opened.has_value());
+    tmesh_stream_attach(opened->stream, nullptr, [](void*, tmesh_stream* s, unsigned events) {
+      if ((events & TMESH_STREAM_EV_OVER) != 0) tmesh_stream_release(s);
+    });
+    return *opened;
+  }
+  std::string offer() { return server.last().header("Sec-WebSocket-Protocol"); }
+  static std::string encode(const tmesh_client_metadata_ack& ack) {
+    std::string out(TMESH_METADATA_MAX_BYTES, '\0');
+    std::size_t len = 0;
+    EXPECT_TRUE(tmesh_is_ok(tmesh_client_metadata_ack_encode(&ack, out.data(), out.size(), &len)));
+    out.resize(len);
+    return out;
+  }
+
+  FakeServer server;
+  test::LoopbackDialer dialer;
+  Secret token{"t"};
+  config::ClientConfig config;
+  ClientIdentity identity{config, {}, {}, 0};
+  std::optional<ServerLink> link;
+};
+
+TEST_F(ServerLinkTest, TheHelloIsTheFirstFrameOnAMetadataLink) {
+  start();
+  server.last().on_stream = [&](PeerStream&) {
+    EXPECT_EQ(server.last().controls.size(), 1u) << "before any open";
+  };
+  up();
+  open();
+  auto& peer = server.last();
+  ASSERT_TRUE(run_until([&] { return !peer.streams.empty(); }));
+  ASSERT_EQ(peer.controls.size(), 1u);
+  EXPECT_EQ(peer.controls[0].first, TMESH_FRAME_CLIENT_HELLO);
+  tmesh_client_metadata hello{};
+  ASSERT_TRUE(tmesh_is_ok(
+      tmesh_client_metadata_decode(&hello, peer.controls[0].second.data(), peer.controls[0].second.size())));
+  EXPECT_EQ(std::string(hello.instance_id), identity.instance_id);
+  EXPECT_EQ(hello.connection_slot, 3u);
+  EXPECT_EQ(hello.revision, 1u);
+  EXPECT_EQ(hello.process_start_at.unix_s, 1'700'000'000);
+  ASSERT_EQ(hello.agent_id_count, 1u);
+  EXPECT_STREQ(hello.agent_ids[0], "home");
+  EXPECT_EQ(hello.capabilities, TMESH_CAP_OPEN_RESULT | TMESH_CAP_FLOW_CONTROL | TMESH_CAP_FAIR_WRITER);
+  tmesh_client_metadata_free(&hello);
+}
+
+TEST_F(ServerLinkTest, OtherLinksGetNoHello) {
+  for (const auto subprotocol : {TMESH_SUBPROTOCOL_FLOW_CONTROL, TMESH_SUBPROTOCOL_OPEN_RESULT,
+                                 TMESH_SUBPROTOCOL_V1, TMESH_SUBPROTOCOL_NONE}) {
+    link.reset();
+    server.peers.clear();
+    up_from_start(subprotocol);
+    open();
+    ASSERT_TRUE(run_until([&] { return !server.last().streams.empty(); }));
+    EXPECT_TRUE(server.last().controls.empty()) << tmesh_subprotocol_name(subprotocol);
+  }
+}
+
+TEST_F(ServerLinkTest, AnAckOfAnyKindNeverEndsTheLink) {
+  up_from_start();
+  tmesh_client_metadata_ack yes{};
+  yes.is_accepted = true;
+  yes.client_instance_id = identity.instance_id.c_str();
+  tmesh_client_metadata_ack no{};
+  no.error_count = 1;
+  no.errors[0] = {"client_metadata", "invalid_payload", "a text"};
+  for (const std::string& payload :
+       {encode(yes), encode(no), std::string("{}"), std::string("{"), std::string(), std::string("null"),
+        std::string(32'768, '['), std::string("\0\xFF", 2),
+        std::string("{\"accepted\":\"yes\",\"revision\":-1}")}) {
+    server.last().control(TMESH_FRAME_CLIENT_METADATA_ACK, payload);
+  }
+  server.last().control(TMESH_FRAME_AGENT_METADATA_ACK, "{}");  // no meaning for a client
+  server.last().control(TMESH_FRAME_TRACE_START, "{}");
+  server.last().control(TMESH_FRAME_PING, "after");
+  ASSERT_TRUE(run_until([&] { return !server.last().pongs.empty(); }));
+  EXPECT_FALSE(server.last().down.has_value());
+  EXPECT_EQ(refusal(), TMESH_OK);
+}
+
+TEST_F(ServerLinkTest, WhatAnOpenSays) {
+  up_from_start();
+  EXPECT_TRUE(open().is_strict);
+  EXPECT_FALSE(open(false).is_strict);
+  auto& peer = server.last();
+  ASSERT_TRUE(run_until([&] { return peer.streams.size() == 2; }));
+  const PeerStream& strict = peer.streams.front();
+  EXPECT_STREQ(strict.open.agent_id, "home");
+  EXPECT_STREQ(strict.open.target_host, "target");
+  EXPECT_EQ(strict.open.target_port, 443);
+  EXPECT_EQ(strict.open.protocol, TMESH_OPEN_TCP);
+  EXPECT_TRUE(strict.stream->is_strict);
+  EXPECT_EQ(strict.stream->send.credit_bytes, TMESH_WINDOW_INITIAL_BYTES);
+  EXPECT_FALSE(peer.streams.back().stream->is_strict);
+}
+
+// Requirement B4: what the sub-protocol allows is what an open asks for.
+TEST_F(ServerLinkTest, ModesFollowTheSubprotocol) {
+  struct Row {
+    tmesh_subprotocol subprotocol;
+    bool is_strict, has_window;
+  };
+  for (const Row& row :
+       {Row{TMESH_SUBPROTOCOL_FLOW_CONTROL, true, true}, Row{TMESH_SUBPROTOCOL_OPEN_RESULT, true, false},
+        Row{TMESH_SUBPROTOCOL_V1, false, false}, Row{TMESH_SUBPROTOCOL_NONE, false, false}}) {
+    link.reset();
+    server.peers.clear();
+    up_from_start(row.subprotocol);
+    const OpenedStream opened = open();
+    EXPECT_EQ(opened.is_strict, row.is_strict);
+    EXPECT_EQ(opened.stream->is_strict, row.is_strict);
+    EXPECT_EQ(opened.stream->recv.is_limited, row.has_window);
+  }
+}
+
+TEST_F(ServerLinkTest, ConfiguredCapabilitiesLimitTheOffer) {
+  config.capabilities.flow_control = false;
+  start();
+  EXPECT_EQ(offer(), "tunnelmesh.v1.open-result, tunnelmesh.v1");
+  config.capabilities.open_result = false;
+  link.reset();
+  server.peers.clear();
+  start();
+  EXPECT_EQ(offer(), "tunnelmesh.v1");
+}
+
+TEST_F(ServerLinkTest, WithoutASessionItIsClosed) {
+  link.emplace(loop(), dialer, identity, "home", 1);
+  EXPECT_EQ(refusal(), TMESH_E_CLOSED);
+  up_from_start();
+  server.last().link = {};
+  ASSERT_TRUE(run_until([&] { return refusal() == TMESH_E_CLOSED; }));
+}
+
+TEST_F(ServerLinkTest, AfterDrainItIsClosed) {
+  up_from_start();
+  const OpenedStream opened = open();
+  link->drain();
+  EXPECT_EQ(refusal(), TMESH_E_CLOSED);
+  ASSERT_TRUE(run_until([&] { return !server.last().streams.empty(); }));
+  server.last().streams.back().answer(tmesh_open_accept());
+  ASSERT_TRUE(run_until([&] { return opened.stream->state == TMESH_STREAM_OPEN; }));
+}
+
+TEST_F(ServerLinkTest, NamesThatDoNotFitAreInvalid) {
+  up_from_start();
+  EXPECT_EQ(refusal(std::string(256, 'a')), TMESH_E_INVALID);
+  EXPECT_EQ(refusal(""), TMESH_E_INVALID);
+  EXPECT_EQ(refusal("target", 0), TMESH_E_INVALID);
+  EXPECT_EQ(refusal(std::string(255, 'a')), TMESH_OK);
+  link.emplace(loop(), dialer, identity, std::string(256, 'x'), 1);
+  link->start();
+  up(TMESH_SUBPROTOCOL_V1, 1);
+  EXPECT_EQ(refusal(), TMESH_E_INVALID);
+}
+
+TEST_F(ServerLinkTest, RotatesAt60000IdsWhileTheOldLinkGoesOn) {
+  up_from_start();
+  const OpenedStream first = open();
+  first.stream->mux->next_id = 59'999;
+  open();
+  EXPECT_FALSE(run_until([&] { return dialer.count > 1; }, 10'000));
+  EXPECT_EQ(open().stream->id, 60'000u);
+  const OpenedStream beyond = open();
+  EXPECT_EQ(beyond.stream->mux, first.stream->mux) << "until the successor is there";
+  ASSERT_TRUE(run_until([&] { return server.has_request(1); }));
+  server.peer(1).upgrade(TMESH_SUBPROTOCOL_METADATA);
+  ASSERT_TRUE(run_until([&] { return !server.peer(1).controls.empty(); }));
+  const OpenedStream fresh = open();
+  EXPECT_NE(fresh.stream->mux, first.stream->mux);
+  EXPECT_EQ(fresh.stream->id, 1u);
+  tmesh_client_metadata hello{};
+  const std::string& text = server.peer(1).controls[0].second;
+  ASSERT_TRUE(tmesh_is_ok(tmesh_client_metadata_decode(&hello, text.data(), text.size())));
+  EXPECT_EQ(hello.revision, 2u) << "strictly increasing";
+  tmesh_client_metadata_free(&hello);
+  EXPECT_FALSE(server.peer(0).down.has_value());
+}
+
+TEST_F(ServerLinkTest, IdsBeyondWhatAServerTakesAreNotUsed) {
+  // A deployed server would end the link, and every stream on it.
+  up_from_start();
+  tmesh_mux* const mux = open().stream->mux;
+  mux->next_id = TMESH_OPENS_PER_LINK_MAX;
+  EXPECT_EQ(open().stream->id, TMESH_OPENS_PER_LINK_MAX);
+  EXPECT_EQ(refusal(), TMESH_E_LIMIT);
+}
+
+TEST_F(ServerLinkTest, DestroyingItEndsItsStreams) {
+  up_from_start();
+  open();
+  ASSERT_TRUE(run_until([&] { return !server.last().streams.empty(); }));
+  link.reset();
+  ASSERT_TRUE(run_until([&] { return server.last().down.has_value(); }));
+}
+
+}  // namespace
+}  // namespace tmesh::client

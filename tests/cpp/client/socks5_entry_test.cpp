@@ -23,7 +23,9 @@ std::string bytes(std::initializer_list<int> list) {
 const std::string kGreeting = bytes({5, 1, 0});
 const std::string kChosen = bytes({5, 0});
 const std::string kRequest = bytes({5, 1, 0, 3, 6}) + "target" + bytes({0x1F, 0x90});
-std::string reply(int code) { return bytes({5, code, 0, 1, 0, 0, 0, 0, 0, 0}); }
+std::string reply(int code) {
+  return bytes({5, code, 0, 1, 0, 0, 0, 0, 0, 0});
+}
 
 // An unmasked WebSocket message with one frame of the stream with id 1.
 std::string raw_frame(uint8_t type, std::string_view payload = {}) {
@@ -148,7 +150,8 @@ TEST_F(Socks5EntryTest, SuccessIsRepliedOnlyAfterTheAgentConnected) {
   ASSERT_TRUE(run_until([&] { return browser.pump().received == kChosen + reply(0); }));
   browser.send("ping");
   far().send("pong");
-  ASSERT_TRUE(run_until([&] { return far().received == "ping" && browser.pump().received.ends_with("pong"); }));
+  ASSERT_TRUE(
+      run_until([&] { return far().received == "ping" && browser.pump().received.ends_with("pong"); }));
   EXPECT_EQ(entry->locals_count(), 1u);
   browser.finish();
   ASSERT_TRUE(run_until([&] { return far().is_eof; }));
@@ -214,7 +217,7 @@ TEST_F(Socks5EntryTest, AResetInsteadOfAnAnswerIsAGeneralFailure) {
 TEST_F(Socks5EntryTest, ALinkThatEndsInsteadOfAnAnswerIsHostUnreachable) {
   make();
   RawClient browser = connect();
-  server.peers.clear();
+  server.last().link = {};
   expect_end(browser, kChosen + reply(4));
 }
 
@@ -232,8 +235,9 @@ TEST_F(Socks5EntryTest, ARefusalWithAResetBehindItKeepsItsCode) {
   RawClient browser(entry->port());
   browser.send(kGreeting + kRequest);
   ASSERT_TRUE(run_until([&] { return opener.calls.size() == 1 && !server.last().bytes.empty(); }));
-  server.last().reply(raw_result(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_CONNECTION_REFUSED, false)) +
-                      raw_frame(TMESH_FRAME_RESET));
+  server.last().reply(
+      raw_result(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_CONNECTION_REFUSED, false)) +
+      raw_frame(TMESH_FRAME_RESET));
   expect_end(browser, kChosen + reply(5));
 }
 
@@ -397,7 +401,8 @@ TEST_F(Socks5EntryTest, ABrowserThatGoesWhileOpeningResetsTheStream) {
 
 TEST_F(Socks5EntryTest, ABrowserThatGoesInTheHandshake) {
   make();
-  for (const std::string& text : {std::string(), kGreeting.substr(0, 1), kGreeting, kGreeting + kRequest.substr(0, 7)}) {
+  for (const std::string& text :
+       {std::string(), kGreeting.substr(0, 1), kGreeting, kGreeting + kRequest.substr(0, 7)}) {
     RawClient fin(entry->port());
     fin.send(text);
     ASSERT_TRUE(run_until([&] { return entry->locals_count() == 1; }));
@@ -490,8 +495,12 @@ TEST_F(Socks5EntryTest, AHundredSilentBrowsersDoNotDelayTheNext) {
 TEST_F(Socks5EntryTest, StopListeningKeepsWhatRuns) {
   make();
   const uint16_t port = entry->port();
+  RawClient silent(port);
   RawClient browser = connect();
+  ASSERT_TRUE(run_until([&] { return entry->locals_count() == 2; }));
   entry->stop_listening();
+  EXPECT_EQ(entry->locals_count(), 1u) << "who has not asked yet is not waited for";
+  ASSERT_TRUE(run_until([&] { return silent.is_over(); }));
   EXPECT_EQ(entry->port(), 0);
   RawClient late(port);
   EXPECT_FALSE(late.is_connected());

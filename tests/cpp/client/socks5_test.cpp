@@ -41,7 +41,8 @@ Outcome run(const Socks5Login* login, std::string_view input, const std::vector<
     arrived = std::min(input.size(), arrived + (piece < pieces.size() ? pieces[piece] : input.size()));
     piece++;
     for (;;) {
-      const std::size_t n = h.feed({reinterpret_cast<const uint8_t*>(input.data()) + out.used, arrived - out.used});
+      const std::size_t n =
+          h.feed({reinterpret_cast<const uint8_t*>(input.data()) + out.used, arrived - out.used});
       EXPECT_LE(n, arrived - out.used);
       out.used += n;
       if (!take()) break;
@@ -56,21 +57,27 @@ Outcome run(const Socks5Login* login, std::string_view input, const std::vector<
   return out;
 }
 
-Outcome run(const Socks5Login* login, std::string_view input) { return run(login, input, {}); }
+Outcome run(const Socks5Login* login, std::string_view input) {
+  return run(login, input, {});
+}
 
 std::string greeting(std::initializer_list<int> methods = {0}) {
   return bytes({5, static_cast<int>(methods.size())}) + bytes(methods);
 }
 std::string login_message(std::string_view name, std::string_view password) {
-  return bytes({1, static_cast<int>(name.size())}) + std::string(name) + bytes({static_cast<int>(password.size())}) +
-         std::string(password);
+  return bytes({1, static_cast<int>(name.size())}) + std::string(name) +
+         bytes({static_cast<int>(password.size())}) + std::string(password);
 }
-std::string request_v4(int command = 1) { return bytes({5, command, 0, 1, 192, 0, 2, 7, 0x1F, 0x90}); }
+std::string request_v4(int command = 1) {
+  return bytes({5, command, 0, 1, 192, 0, 2, 7, 0x1F, 0x90});
+}
 std::string request_name(std::string_view name, int command = 1) {
   return bytes({5, command, 0, 3, static_cast<int>(name.size())}) + std::string(name) + bytes({0, 80});
 }
 const std::string kChosen = bytes({5, 0});
-std::string final_reply(int code) { return bytes({5, code, 0, 1, 0, 0, 0, 0, 0, 0}); }
+std::string final_reply(int code) {
+  return bytes({5, code, 0, 1, 0, 0, 0, 0, 0, 0});
+}
 
 TEST(Socks5, ConnectToAnIpv4Address) {
   const Outcome out = run(nullptr, greeting() + request_v4());
@@ -81,7 +88,8 @@ TEST(Socks5, ConnectToAnIpv4Address) {
 }
 
 TEST(Socks5, ConnectToAnIpv6Address) {
-  const std::string request = bytes({5, 1, 0, 4, 0x20, 1, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0xBB});
+  const std::string request =
+      bytes({5, 1, 0, 4, 0x20, 1, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0xBB});
   const Outcome out = run(nullptr, greeting() + request);
   EXPECT_EQ(out.state, State::ready);
   EXPECT_EQ(out.host, "2001:db8::1");
@@ -97,8 +105,8 @@ TEST(Socks5, AMappedIpv4AddressIsTheIpv4Address) {
 }
 
 TEST(Socks5, NamesArePassedOnAsTheyAre) {
-  for (const char* name : {"a", "Example.COM", "_sip._tcp.example.com", "example.com.", "xn--bcher-kva.example",
-                           "192.0.2.9"}) {
+  for (const char* name :
+       {"a", "Example.COM", "_sip._tcp.example.com", "example.com.", "xn--bcher-kva.example", "192.0.2.9"}) {
     const Outcome out = run(nullptr, greeting() + request_name(name));
     EXPECT_EQ(out.state, State::ready) << name;
     EXPECT_EQ(out.host, name);
@@ -126,7 +134,8 @@ TEST(Socks5, NamesThatAreNoneAreAGeneralFailure) {
                              "host:80",
                              "[::1]",
                              "fe80::1%eth0",
-                             "b\xC3\xBC" "cher",
+                             "b\xC3\xBC"
+                             "cher",
                              "a\x7F",
                              "\"",
                              std::string(254, 'a'),
@@ -141,7 +150,8 @@ TEST(Socks5, NamesThatAreNoneAreAGeneralFailure) {
 }
 
 TEST(Socks5, PortZeroIsAGeneralFailure) {
-  for (const std::string& request : {bytes({5, 1, 0, 1, 192, 0, 2, 7, 0, 0}), bytes({5, 1, 0, 3, 1, 'a', 0, 0})}) {
+  for (const std::string& request :
+       {bytes({5, 1, 0, 1, 192, 0, 2, 7, 0, 0}), bytes({5, 1, 0, 3, 1, 'a', 0, 0})}) {
     const Outcome out = run(nullptr, greeting() + request);
     EXPECT_EQ(out.state, State::failed);
     EXPECT_EQ(out.replies, kChosen + final_reply(1));
@@ -152,7 +162,8 @@ TEST(Socks5, PortZeroIsAGeneralFailure) {
 TEST(Socks5, BindAndUdpAssociateAreRefusedWith7) {
   for (const int command : {0, 2, 3, 4, 255}) {
     EXPECT_EQ(run(nullptr, greeting() + request_v4(command)).replies, kChosen + final_reply(7)) << command;
-    EXPECT_EQ(run(nullptr, greeting() + request_name("a", command)).replies, kChosen + final_reply(7)) << command;
+    EXPECT_EQ(run(nullptr, greeting() + request_name("a", command)).replies, kChosen + final_reply(7))
+        << command;
   }
 }
 
@@ -169,7 +180,8 @@ TEST(Socks5, TheReservedByteIsNotJudged) {
 }
 
 TEST(Socks5, WithoutALoginOnlyTheMethodNoneIsTaken) {
-  for (const auto& offer : {greeting({0}), greeting({2, 0}), greeting({0, 0, 1, 255}), greeting({9, 8, 7, 0})}) {
+  for (const auto& offer :
+       {greeting({0}), greeting({2, 0}), greeting({0, 0, 1, 255}), greeting({9, 8, 7, 0})}) {
     EXPECT_EQ(run(nullptr, offer).replies, kChosen);
   }
   for (const auto& offer : {greeting({}), greeting({2}), greeting({1, 2, 3}), greeting({255})}) {
@@ -205,7 +217,9 @@ TEST(Socks5, LoginsOfEveryShape) {
   };
   const Row rows[] = {{"user", "password"},
                       {"user:with:colons", "pass:word"},
-                      {"b\xC3\xBC" "cher", "\xF0\x9F\x94\x91"},
+                      {"b\xC3\xBC"
+                       "cher",
+                       "\xF0\x9F\x94\x91"},
                       {"user", ""},
                       {std::string(255, 'u'), std::string(255, 'p')},
                       {all, all},
@@ -222,10 +236,17 @@ TEST(Socks5, LoginsOfEveryShape) {
 
 TEST(Socks5, AWrongLoginIsRefusedAndNothingFollows) {
   const Socks5Login login{"user", Secret("password")};
-  const std::string wrong[][2] = {{"user", "passwore"}, {"user", "passwor"},   {"user", "password1"},
-                                  {"user", ""},         {"User", "password"},  {"use", "password"},
-                                  {"", "password"},     {"", ""},              {"password", "user"},
-                                  {"userpassword", ""}, {"user", std::string("password\0", 9)}};
+  const std::string wrong[][2] = {{"user", "passwore"},
+                                  {"user", "passwor"},
+                                  {"user", "password1"},
+                                  {"user", ""},
+                                  {"User", "password"},
+                                  {"use", "password"},
+                                  {"", "password"},
+                                  {"", ""},
+                                  {"password", "user"},
+                                  {"userpassword", ""},
+                                  {"user", std::string("password\0", 9)}};
   for (const auto& [name, password] : wrong) {
     const std::string message = login_message(name, password);
     const Outcome out = run(&login, greeting({2}) + message + request_v4());

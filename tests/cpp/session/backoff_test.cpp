@@ -38,7 +38,8 @@ TEST(Backoff, TheFirstFiveWaitsAreUniformBetween100msAnd1s) {
 }
 
 TEST(Backoff, ThenTheyDoubleFrom2To30sWithAFifthEitherWay) {
-  const uint64_t bases_us[] = {2'000'000, 4'000'000, 8'000'000, 16'000'000, 30'000'000, 30'000'000, 30'000'000};
+  const uint64_t bases_us[] = {2'000'000,  4'000'000,  8'000'000, 16'000'000,
+                               30'000'000, 30'000'000, 30'000'000};
   unsigned n = 5;
   for (const uint64_t base : bases_us) {
     const auto all = waits(n++);

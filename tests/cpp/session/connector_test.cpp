@@ -167,8 +167,9 @@ TEST_F(ConnectorTest, AStatusOtherThan101IsReportedWithIt) {
     int status;
     const char* word;
   };
-  for (const Row& row : {Row{400, "101"}, Row{401, "token"}, Row{403, "refuses"}, Row{404, "path"}, Row{426, "101"},
-                         Row{500, "101"}, Row{502, "proxy"}, Row{503, "proxy"}, Row{200, "101"}}) {
+  for (const Row& row :
+       {Row{400, "101"}, Row{401, "token"}, Row{403, "refuses"}, Row{404, "path"}, Row{426, "101"},
+        Row{500, "101"}, Row{502, "proxy"}, Row{503, "proxy"}, Row{200, "101"}}) {
     request();
     answer("HTTP/1.1 " + std::to_string(row.status) + " Text\r\nContent-Length: 0\r\n\r\n");
     expect_failure("upgrade", TMESH_E_HTTP, row.status);
@@ -180,7 +181,8 @@ TEST_F(ConnectorTest, AStatusOtherThan101IsReportedWithIt) {
 }
 
 TEST_F(ConnectorTest, AnUnofferedSubprotocolIsRefused) {
-  for (const char* name : {"tunnelmesh.relay.v1", "tunnelmesh.v2", "tunnelmesh.v1, tunnelmesh.v1.open-result"}) {
+  for (const char* name :
+       {"tunnelmesh.relay.v1", "tunnelmesh.v2", "tunnelmesh.v1, tunnelmesh.v1.open-result"}) {
     request();
     answer(server->last().switching(name));
     expect_failure("upgrade", TMESH_E_HTTP, 101);
@@ -270,7 +272,8 @@ TEST_F(ConnectorTest, AnAnswerToHalfARequestIsNoAnswer) {
   destroys_in_done = true;
   start();
   std::string got;
-  ASSERT_TRUE(run_until([&] { return (got = narrow.begin()).find("Sec-WebSocket-Version") != std::string::npos; }));
+  ASSERT_TRUE(
+      run_until([&] { return (got = narrow.begin()).find("Sec-WebSocket-Version") != std::string::npos; }));
   const std::size_t at = got.find("Sec-WebSocket-Key: ") + 19;
   char accept[TMESH_WS_ACCEPT_TEXT_BYTES];
   tmesh_ws_accept_key(got.data() + at, 24, accept);

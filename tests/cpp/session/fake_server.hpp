@@ -173,7 +173,9 @@ class Peer final : net::TransportHandler, net::LinkHandler {
                           std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
     return tmesh_ok();
   }
-  void on_pong(std::span<const uint8_t> payload) override { pongs.emplace_back(payload.begin(), payload.end()); }
+  void on_pong(std::span<const uint8_t> payload) override {
+    pongs.emplace_back(payload.begin(), payload.end());
+  }
   void on_goaway() override { goaways_count++; }
 
   net::Loop& loop_;
@@ -183,10 +185,10 @@ class Peer final : net::TransportHandler, net::LinkHandler {
 class FakeServer {
  public:
   explicit FakeServer(net::Loop& loop, const net::TlsContext* tls = nullptr) : loop_(loop), tls_(tls) {
-    listener_ = std::move(*net::Listener::open(
-        loop, "127.0.0.1", 0,
-        {Delegate<void(int, const net::Peer&)>::bind<&FakeServer::on_accept>(this),
-         Delegate<void(tmesh_status)>::free<&FakeServer::on_broken>(nullptr)}));
+    listener_ = std::move(
+        *net::Listener::open(loop, "127.0.0.1", 0,
+                             {Delegate<void(int, const net::Peer&)>::bind<&FakeServer::on_accept>(this),
+                              Delegate<void(tmesh_status)>::free<&FakeServer::on_broken>(nullptr)}));
   }
   uint16_t port() const { return listener_.port(); }
   std::size_t count() const { return peers.size(); }

@@ -19,7 +19,8 @@ struct Handler : SessionHandler {
       if ((events & TMESH_STREAM_EV_OVER) != 0) tmesh_stream_release(s);
     });
   }
-  tmesh_status on_control(Session&, const tmesh_frame_header& header, std::span<const uint8_t> payload) override {
+  tmesh_status on_control(Session&, const tmesh_frame_header& header,
+                          std::span<const uint8_t> payload) override {
     control_type = header.type;
     control.assign(payload.begin(), payload.end());
     return control_answer;
@@ -113,12 +114,15 @@ class SessionTest : public net::LoopTest {
   std::unique_ptr<Session> session;
 };
 
-// A protocol frame without payload as an unmasked WebSocket message.
-std::string raw_frame(uint8_t type) {
+// A protocol frame as an unmasked WebSocket message.
+std::string raw_frame(uint8_t type, std::string_view payload = {}) {
   std::string out("\x82\x10", 2);
+  out[1] = static_cast<char>(TMESH_FRAME_HEADER_BYTES + payload.size());
   out.resize(2 + TMESH_FRAME_HEADER_BYTES);
+  out.append(payload);
   tmesh_frame_header header{};
   header.type = type;
+  header.length_bytes = static_cast<uint32_t>(payload.size());
   EXPECT_TRUE(tmesh_is_ok(tmesh_frame_header_encode(reinterpret_cast<uint8_t*>(out.data()) + 2, &header)));
   return out;
 }
@@ -152,10 +156,26 @@ TEST_F(SessionTest, AForeignOrLatePongIsIgnored) {
   EXPECT_EQ(session->rtt_us(), 0u);
 }
 
+TEST_F(SessionTest, OnlyThePongOfTheLastPingMeasures) {
+  connect({500'000, 0, 0});
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_BINARY) == 1; }));
+  peer().reply(raw_frame(TMESH_FRAME_PONG, std::string("\0\0\0\0\0\0\0\7", 8)) +
+               raw_frame(TMESH_FRAME_GOAWAY));
+  ASSERT_TRUE(run_until([&] { return handler.goaways_count == 1; }));
+  EXPECT_EQ(session->rtt_us(), 0u);
+  ASSERT_TRUE(run_until([&] {
+    const auto id = static_cast<char>(ws_frames(TMESH_WS_OP_BINARY));
+    peer().reply(raw_frame(TMESH_FRAME_PONG, std::string(7, '\0') + id));
+    return session->rtt_us() > 0;
+  }));
+}
+
 TEST_F(SessionTest, ASilentLinkIsPingedOnceByWebSocket) {
   connect({0, 20'000, 0});
   ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_PING) == 1; }));
-  run_for(80'000);
+  std::size_t rounds = 0;
+  ASSERT_FALSE(run_until([&] { return ++rounds == 0; }, 80'000));
+  EXPECT_LT(rounds, 200u) << "the loop rests";
   EXPECT_EQ(ws_frames(TMESH_WS_OP_PING), 1u) << "once per silence";
   peer().reply(std::string("\x8A\x00", 2));  // its pong; then silence again
   ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_PING) == 2; }));
@@ -234,7 +254,8 @@ TEST_F(SessionTest, StopOpensTellsNobody) {
 TEST_F(SessionTest, ControlFramesGoBothWaysInOrder) {
   connect_links({0, 0, 0});
   for (const char* text : {"one", "two", "three"}) {
-    session->send(TMESH_FRAME_CLIENT_HELLO, {reinterpret_cast<const uint8_t*>(text), std::string_view(text).size()});
+    session->send(TMESH_FRAME_CLIENT_HELLO,
+                  {reinterpret_cast<const uint8_t*>(text), std::string_view(text).size()});
   }
   peer().control(TMESH_FRAME_CLIENT_METADATA_ACK, "ack");
   ASSERT_TRUE(run_until([&] { return peer().controls.size() == 3 && handler.control == "ack"; }));
@@ -280,7 +301,9 @@ TEST_F(SessionTest, AnAcceptorGetsOpens) {
 
 TEST_F(SessionTest, AStreamThatIsOverStillCountsUntilItsUserLetsGo) {
   connect_links({0, 0, 0});
-  peer().on_stream = [](test::PeerStream& s) { s.answer(tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_TIMEOUT, true)); };
+  peer().on_stream = [](test::PeerStream& s) {
+    s.answer(tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_TIMEOUT, true));
+  };
   tmesh_stream* const stream = open_stream();
   ASSERT_NE(stream, nullptr);
   tmesh_stream_attach(stream, nullptr, [](void*, tmesh_stream*, unsigned) {});

@@ -27,10 +27,10 @@ class TcpFlowTest : public net::LoopTest {
   // One end of a link opens (the client), the other accepts (`server`); the flow joins
   // the opener's stream with the accepted side of `local`.
   TcpFlowTest() : server(loop()), entry_loop(loop()) {
-    listener = std::move(*net::Listener::open(
-        loop(), "127.0.0.1", 0,
-        {Delegate<void(int, const net::Peer&)>::bind<&TcpFlowTest::on_accept>(this),
-         Delegate<void(tmesh_status)>::free<&TcpFlowTest::on_broken>(nullptr)}));
+    listener = std::move(
+        *net::Listener::open(loop(), "127.0.0.1", 0,
+                             {Delegate<void(int, const net::Peer&)>::bind<&TcpFlowTest::on_accept>(this),
+                              Delegate<void(tmesh_status)>::free<&TcpFlowTest::on_broken>(nullptr)}));
     net::RawClient raw(server.port());
     opener.emplace(loop(), raw.release(), nullptr);
     EXPECT_TRUE(run_until([&] { return server.count() == 1 && server.last().ready && opener->ready; }));
@@ -243,8 +243,7 @@ TEST_F(TcpFlowTest, CreditComesOnlyForBytesThatLeft) {
 TEST_F(TcpFlowTest, ForeignBytesAreNotCredited) {
   // A reply of the entry that is still in the socket's queue is nobody's stream data.
   const std::string reply(100'000, 'r');
-  ASSERT_TRUE(tmesh_is_ok(
-      tcp.send({reinterpret_cast<const uint8_t*>(reply.data()), reply.size()})));
+  ASSERT_TRUE(tmesh_is_ok(tcp.send({reinterpret_cast<const uint8_t*>(reply.data()), reply.size()})));
   start();
   far->send("x");
   ASSERT_TRUE(run_until([&] { return local->pump().received.size() == reply.size() + 1; }));
