@@ -40,13 +40,14 @@ DialSettings dial_settings(const config::AgentStreamSettings& s) {
 
 }  // namespace
 
-AgentSlot::AgentSlot(net::Loop& loop, Dialer& dialer, const AgentIdentity& identity, const Policy& policy,
-                     uint32_t number)
+AgentSlot::AgentSlot(net::Loop& loop, Timers& timers, Dialer& dialer, const AgentIdentity& identity,
+                     const Policy& policy, uint32_t number)
     : loop_(loop),
+      timers_(timers),
       dialer_(dialer),
       identity_(identity),
       policy_(policy),
-      slot_(loop, loop, dialer, identity.endpoint, false, 0, number, *this) {}
+      slot_(loop, timers, dialer, identity.endpoint, false, 0, number, *this) {}
 
 AgentSlot::~AgentSlot() = default;
 
@@ -77,7 +78,8 @@ tmesh_mux_config AgentSlot::mux_config(tmesh_subprotocol) {
 }
 
 void AgentSlot::on_session(session::Session& session, tmesh_subprotocol) {
-  auto life = std::make_unique<Life>(*this, loop_, dialer_, policy_, dial_settings(identity_.config.streams));
+  auto life =
+      std::make_unique<Life>(*this, timers_, dialer_, policy_, dial_settings(identity_.config.streams));
   life->connection_id = random_hex(16);
   send_hello(session, *life);
   lives_[&session] = std::move(life);
@@ -106,7 +108,7 @@ void AgentSlot::send_hello(session::Session& session, Life& life) {
   hello->node_id = identity_.config.id.c_str();
   hello->epoch = 1;
   hello->revision = ++revision_;
-  const int64_t wall_us = loop_.wall_us();
+  const int64_t wall_us = timers_.wall_us();
   hello->reported_at = {wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
   hello->capabilities = announced_capabilities(identity_.config.capabilities);
   for (const auto& item : items) {
@@ -145,8 +147,9 @@ void AgentSlot::on_ack(std::span<const uint8_t> payload) {
     return;
   }
   if (ack->is_accepted) {
-    log::info("registered", {{"slot", slot_.number()},
-                             {"open_mode", (ack->capabilities & TMESH_CAP_OPEN_RESULT) != 0 ? "strict" : "legacy"}});
+    log::info("registered",
+              {{"slot", slot_.number()},
+               {"open_mode", (ack->capabilities & TMESH_CAP_OPEN_RESULT) != 0 ? "strict" : "legacy"}});
   } else {
     log::warn("hello_refused",
               {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});

@@ -28,7 +28,9 @@ struct AgentIdentity {
 
 class AgentSlot final : private session::SlotRole {
  public:
-  AgentSlot(net::Loop& loop, Dialer& dialer, const AgentIdentity& identity, const Policy& policy, uint32_t number);
+  // timers: the loop, or a test's clock.
+  AgentSlot(net::Loop& loop, Timers& timers, Dialer& dialer, const AgentIdentity& identity,
+            const Policy& policy, uint32_t number);
   ~AgentSlot();
 
   void start() { slot_.start(); }
@@ -47,7 +49,7 @@ class AgentSlot final : private session::SlotRole {
     }
 
     AgentSlot& owner;
-    bool is_finishing = false;                        // its session is over
+    bool is_finishing = false;                         // its session is over
     std::list<std::unique_ptr<Life>>::iterator place;  // in finishing_
     std::string connection_id;
     DialExecutor executor;
@@ -65,6 +67,7 @@ class AgentSlot final : private session::SlotRole {
   void on_ack(std::span<const uint8_t> payload);
 
   net::Loop& loop_;
+  Timers& timers_;
   Dialer& dialer_;
   const AgentIdentity& identity_;
   const Policy& policy_;

@@ -67,7 +67,7 @@ class App {
       identity_->instance_id = id.value;
     }
     for (uint32_t number = 1; number <= config_.connections.min_count; number++) {
-      slots_.push_back(std::make_unique<AgentSlot>(*loop_, *dialer_, *identity_, policy_, number));
+      slots_.push_back(std::make_unique<AgentSlot>(*loop_, *loop_, *dialer_, *identity_, policy_, number));
     }
     log::info("agent_start", {{"agent", config_.id}, {"slots", slots_.size()}});
     exit_code_ = kExitOk;
@@ -117,6 +117,8 @@ class App {
 
 }  // namespace
 
-int run(const config::AgentConfig& config) { return App(config).run(); }
+int run(const config::AgentConfig& config) {
+  return App(config).run();
+}
 
 }  // namespace tmesh::agent

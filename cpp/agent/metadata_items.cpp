@@ -19,7 +19,8 @@ bool is_regular_file(const std::string& path) {
 }
 
 bool is_value(const std::string& text) {
-  return text.size() <= TMESH_METADATA_VALUE_MAX_BYTES && utf8_valid(text) && text.find('\0') == std::string::npos;
+  return text.size() <= TMESH_METADATA_VALUE_MAX_BYTES && utf8_valid(text) &&
+         text.find('\0') == std::string::npos;
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ std::vector<CollectedItem> collect_metadata(const std::vector<config::MetadataIt
   std::vector<CollectedItem> collected;
   for (const auto& item : items) {
     // A server refuses the whole hello for such a name.
-    if (!tmesh_metadata_name_is_valid(item.name.c_str()) || tmesh_metadata_name_is_sensitive(item.name.c_str())) {
+    if (!tmesh_metadata_name_is_valid(item.name.c_str()) ||
+        tmesh_metadata_name_is_sensitive(item.name.c_str())) {
       continue;
     }
     CollectedItem out;

@@ -29,7 +29,9 @@ void TargetStream::start(DialExecutor& executor, const tmesh_open_stream& open) 
   dial_ = std::move(*dial);
 }
 
-void TargetStream::refuse_full() { refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true)); }
+void TargetStream::refuse_full() {
+  refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
+}
 
 void TargetStream::on_dialed(const DialOutcome& outcome) {
   dial_.release();
@@ -37,14 +39,14 @@ void TargetStream::on_dialed(const DialOutcome& outcome) {
   auto tcp = net::Tcp::open(loop_, outcome.fd, silent_);
   if (!tcp) return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_INTERNAL_ERROR, true));
   tmesh_stream* const stream = std::exchange(stream_, nullptr);
-  flow_.emplace(std::move(*tcp), stream,
-                session::TcpFlow::Done::bind<&TargetStream::on_flow_done>(this));
+  flow_.emplace(std::move(*tcp), stream, session::TcpFlow::Done::bind<&TargetStream::on_flow_done>(this));
   tmesh_stream_answer(stream, &outcome.result);
   flow_->start();
 }
 
 void TargetStream::refuse(const tmesh_open_result& result) {
-  log::debug("open_refused", {{"stage", tmesh_open_stage_name(result.stage)}, {"code", tmesh_open_code_name(result.code)}});
+  log::debug("open_refused",
+             {{"stage", tmesh_open_stage_name(result.stage)}, {"code", tmesh_open_code_name(result.code)}});
   tmesh_stream_answer(stream_, &result);
   over_(*this);
 }

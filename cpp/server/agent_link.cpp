@@ -19,13 +19,17 @@ struct DecodedMetadata {
   DecodedMetadata& operator=(const DecodedMetadata&) = delete;
 };
 
-constexpr tmesh_metadata_error kInvalidPayload{"agent_metadata", "invalid_payload", "not a metadata document"};
-constexpr tmesh_metadata_error kIdentityMismatch{"agent_id", "identity_mismatch", "not the agent of this token"};
+constexpr tmesh_metadata_error kInvalidPayload{"agent_metadata", "invalid_payload",
+                                               "not a metadata document"};
+constexpr tmesh_metadata_error kIdentityMismatch{"agent_id", "identity_mismatch",
+                                                 "not the agent of this token"};
 constexpr tmesh_metadata_error kNodeMismatch{"node_id", "identity_mismatch", "changed within a session"};
-constexpr tmesh_metadata_error kInstanceMismatch{"instance_id", "identity_mismatch", "changed within a session"};
+constexpr tmesh_metadata_error kInstanceMismatch{"instance_id", "identity_mismatch",
+                                                 "changed within a session"};
 constexpr tmesh_metadata_error kStaleEpoch{"epoch", "stale_epoch", "a newer link has this connection id"};
 constexpr tmesh_metadata_error kStaleRevision{"revision", "stale_revision", "older than the last one"};
-constexpr tmesh_metadata_error kRevisionConflict{"revision", "revision_conflict", "same revision, other content"};
+constexpr tmesh_metadata_error kRevisionConflict{"revision", "revision_conflict",
+                                                 "same revision, other content"};
 constexpr tmesh_metadata_error kTooMany{"connection_id", "invalid_metadata", "the agent has too many links"};
 
 uint32_t offered_capabilities(const config::Capabilities& c) {
@@ -43,8 +47,8 @@ const char* instance_of(const tmesh_agent_metadata& metadata) {
 
 }  // namespace
 
-AgentLink::AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry, const config::ServerConfig& config,
-                     Identity identity, AgentLinkOwner& owner)
+AgentLink::AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry,
+                     const config::ServerConfig& config, Identity identity, AgentLinkOwner& owner)
     : loop_(loop),
       timers_(timers),
       registry_(registry),
@@ -53,7 +57,9 @@ AgentLink::AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry, c
       owner_(owner) {}
 
 AgentLink::~AgentLink() {
-  if (is_registered_) registry_.remove(*this);
+  if (!is_registered_) return;
+  registry_.remove(*this);
+  session_->goaway();  // the last frame, if the link is up and nobody was told before
 }
 
 Result<void> AgentLink::start(net::Transport transport, std::span<const uint8_t> early) {
@@ -67,10 +73,12 @@ Result<void> AgentLink::start(net::Transport transport, std::span<const uint8_t>
   mux.inbound_max_bytes = TMESH_WINDOW_INITIAL_BYTES;
   mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
   mux.streams_max = static_cast<uint32_t>(config_.stream.active_per_link_max);
-  auto session = session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
+  auto session =
+      session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
   if (!session) return std::unexpected(session.error());
   session_ = std::move(*session);
-  hello_deadline_ = timers_.after(kHelloDeadline_us, Delegate<void()>::bind<&AgentLink::on_hello_deadline>(this));
+  hello_deadline_ =
+      timers_.after(kHelloDeadline_us, Delegate<void()>::bind<&AgentLink::on_hello_deadline>(this));
   return {};
 }
 
@@ -107,7 +115,8 @@ tmesh_status AgentLink::on_control(session::Session&, const tmesh_frame_header& 
     send_ack(nullptr, false, &why);
     return tmesh_ok();
   }
-  payload_hash_ = std::hash<std::string_view>{}({reinterpret_cast<const char*>(payload.data()), payload.size()});
+  payload_hash_ =
+      std::hash<std::string_view>{}({reinterpret_cast<const char*>(payload.data()), payload.size()});
   if (!tmesh_agent_metadata_check(decoded.value.get(), &why)) {
     send_ack(decoded.value.get(), false, &why);
     return tmesh_ok();
@@ -135,7 +144,8 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
   if (registration != AgentRegistry::Registration::registered) {
     const bool is_stale = registration == AgentRegistry::Registration::stale_epoch;
     if (!std::exchange(is_hello_refused_, true)) {
-      log::warn("agent_link_refused", {{"agent", agent_id}, {"reason", is_stale ? "stale_epoch" : "capacity"}});
+      log::warn("agent_link_refused",
+                {{"agent", agent_id}, {"reason", is_stale ? "stale_epoch" : "capacity"}});
     }
     send_ack(&hello, false, is_stale ? &kStaleEpoch : &kTooMany);
     return tmesh_ok();
@@ -151,7 +161,8 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
   capabilities_ = tmesh_capability_intersect(hello.capabilities, offered_capabilities(config_.capabilities));
   tmesh_mux_config& mux = session_->mux()->config;
   mux.has_open_result = (capabilities_ & TMESH_CAP_OPEN_RESULT) != 0;
-  mux.has_flow_control = config_.capabilities.flow_control && tmesh_capability_agent_has_windows(capabilities_);
+  mux.has_flow_control =
+      config_.capabilities.flow_control && tmesh_capability_agent_has_windows(capabilities_);
   send_ack(&hello, false, nullptr);
   log::info("agent_link_up", {{"agent", agent_id},
                               {"open_mode", mux.has_open_result ? "strict" : "legacy"},
@@ -174,7 +185,8 @@ void AgentLink::on_update(const tmesh_agent_metadata& update) {
   send_ack(&update, false, nullptr);
 }
 
-void AgentLink::send_ack(const tmesh_agent_metadata* about, bool is_idempotent, const tmesh_metadata_error* error) {
+void AgentLink::send_ack(const tmesh_agent_metadata* about, bool is_idempotent,
+                         const tmesh_metadata_error* error) {
   auto ack = std::make_unique<tmesh_agent_metadata_ack>();
   std::memset(ack.get(), 0, sizeof *ack);
   ack->agent_id = identity_.agent_id.c_str();

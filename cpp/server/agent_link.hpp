@@ -42,7 +42,9 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   // once, so they get it last (WIRE D).
   void begin_drain();
 
-  bool takes_opens() const override { return is_registered_ && session_ != nullptr && session_->takes_opens(); }
+  bool takes_opens() const override {
+    return is_registered_ && session_ != nullptr && session_->takes_opens();
+  }
   std::size_t streams_count() const override { return session_->live_streams_count(); }
   uint64_t last_heard_us() const override { return session_->last_read_us(); }
   uint32_t capabilities() const override { return capabilities_; }

@@ -6,8 +6,9 @@ namespace tmesh::server {
 
 AgentRegistry::Registration AgentRegistry::add(RegisteredLink& link) {
   auto& links = agents_[link.agent_id];
-  const auto same = std::find_if(links.begin(), links.end(),
-                                 [&](const RegisteredLink* l) { return l->connection_id == link.connection_id; });
+  const auto same = std::find_if(links.begin(), links.end(), [&](const RegisteredLink* l) {
+    return l->connection_id == link.connection_id;
+  });
   if (same != links.end()) {
     if (link.epoch <= (*same)->epoch) return Registration::stale_epoch;
     RegisteredLink* const old = *same;

@@ -23,6 +23,8 @@ namespace tmesh::server {
 namespace {
 
 constexpr uint64_t kDrainPoll_us = 50'000;
+// Opens that crossed the GOAWAY to their client still reach an agent: a long round trip.
+constexpr uint64_t kAgentsLater_us = 500'000;
 
 class App {
  public:
@@ -57,7 +59,8 @@ class App {
     loop_->set_stalled_close_us(config_.limits.stalled_close_timeout_us);
     if (!open_database()) return false;
     if (config_.tls.is_enabled) {
-      auto tls = net::TlsContext::server({config_.tls.cert_file, config_.tls.key_file, "", config_.tls.needs_tls13});
+      auto tls =
+          net::TlsContext::server({config_.tls.cert_file, config_.tls.key_file, "", config_.tls.needs_tls13});
       if (!tls) return complain("TLS", tls.error().c_str());
       tls_.emplace(std::move(*tls));
     }
@@ -85,6 +88,10 @@ class App {
     if (schema->version != schema->version_before) {
       log::info("database_migrated", {{"from", schema->version_before}, {"to", schema->version}});
     }
+    // What prepares the schema may wait for a writer, what serves may not.
+    db->reset();
+    db = storage::open_sqlite({config_.storage.sqlite_path, false, Database::kBusyTimeout_ms});
+    if (!db) return complain("database", db.error().text.c_str());
     auto database = Database::create(*loop_, std::move(*db));
     if (!database) return complain("cannot start the database thread", database.error().text);
     database_ = std::move(*database);
@@ -99,6 +106,10 @@ class App {
     options.limits.max_header_bytes = static_cast<std::size_t>(config_.http.header_bytes_max);
     options.max_connections = static_cast<std::size_t>(config_.http.connections_max);
     options.uncapped_networks = config_.trusted_proxies;
+    // A reverse proxy on this machine brings everybody's connections from one address.
+    for (const char* loopback : {"127.0.0.0/8", "::1/128"}) {
+      if (const auto cidr = parse_cidr(loopback)) options.uncapped_networks.push_back(*cidr);
+    }
     options.upgraded_count = Delegate<std::size_t()>::bind<&App::links_count>(this);
     options.on_broken = Delegate<void(tmesh_status)>::bind<&App::on_listener_broken>(this);
     http_ = std::make_unique<http::Server>(*loop_, router_, std::move(options), tls_ ? &*tls_ : nullptr);
@@ -161,14 +172,15 @@ class App {
     http_->drain();
     ready_->begin_drain();
     ws_->begin_drain();
-    drain_until_us_ = loop_->now_us() + config_.shutdown_timeout_us;
+    drain_since_us_ = loop_->now_us();
     on_drain();
   }
 
   void on_drain() {
-    if ((streams_->relays_count() == 0 && ws_->client_streams_count() == 0) || loop_->now_us() >= drain_until_us_) {
-      return loop_->stop();
-    }
+    const uint64_t past_us = loop_->now_us() - drain_since_us_;
+    const bool is_idle = streams_->relays_count() == 0 && ws_->client_streams_count() == 0;
+    if (is_idle || past_us >= config_.shutdown_timeout_us) return loop_->stop();
+    if (past_us >= kAgentsLater_us && streams_->flows_count() == 0) ws_->drain_agents();
     drain_timer_ = loop_->after(kDrainPoll_us, Delegate<void()>::bind<&App::on_drain>(this));
   }
 
@@ -187,11 +199,13 @@ class App {
   std::unique_ptr<http::Server> http_;
   Ticket drain_timer_;
   bool is_stopping_ = false;
-  uint64_t drain_until_us_ = 0;
+  uint64_t drain_since_us_ = 0;
 };
 
 }  // namespace
 
-int run(const config::ServerConfig& config) { return App(config).run(); }
+int run(const config::ServerConfig& config) {
+  return App(config).run();
+}
 
 }  // namespace tmesh::server

@@ -27,7 +27,8 @@ class CancelGuard {
     const uint64_t second = now_us / 1'000'000;
     auto found = links_.find(link_id);
     if (found == links_.end()) {
-      std::erase_if(links_, [&](const auto& entry) { return second - entry.second.newest >= kWindowSeconds; });
+      std::erase_if(links_,
+                    [&](const auto& entry) { return second - entry.second.newest >= kWindowSeconds; });
       found = links_.try_emplace(link_id).first;
       found->second.newest = second;
     }

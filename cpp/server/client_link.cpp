@@ -44,7 +44,8 @@ Result<void> ClientLink::start(net::Transport transport, std::span<const uint8_t
   mux.inbound_max_bytes = TMESH_WINDOW_INITIAL_BYTES;
   mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
   mux.streams_max = static_cast<uint32_t>(config_.stream.active_per_link_max);
-  auto session = session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
+  auto session =
+      session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
   if (!session) return std::unexpected(session.error());
   session_ = std::move(*session);
   log::info("client_link_up", {{"link", id_},
@@ -82,14 +83,15 @@ tmesh_status ClientLink::on_control(session::Session&, const tmesh_frame_header&
   } else {
     instance_id_ = metadata->instance_id;
     send_ack(metadata->revision,
-             tmesh_capability_intersect(metadata->capabilities, offered_capabilities(config_.capabilities)), nullptr,
-             nullptr);
+             tmesh_capability_intersect(metadata->capabilities, offered_capabilities(config_.capabilities)),
+             nullptr, nullptr);
   }
   tmesh_client_metadata_free(metadata.get());
   return tmesh_ok();
 }
 
-void ClientLink::send_ack(uint64_t revision, uint32_t capabilities, const char* error_name, const char* error_code) {
+void ClientLink::send_ack(uint64_t revision, uint32_t capabilities, const char* error_name,
+                          const char* error_code) {
   auto ack = std::make_unique<tmesh_client_metadata_ack>();
   std::memset(ack.get(), 0, sizeof *ack);
   ack->client_instance_id = instance_id_.c_str();

@@ -4,7 +4,8 @@
 
 namespace tmesh::server {
 
-ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& authorizer, AgentRegistry& registry,
+ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& authorizer,
+                                         AgentRegistry& registry,
                                          const config::ServerStreamSettings& settings)
     : timers_(timers),
       authorizer_(authorizer),
@@ -29,8 +30,8 @@ void ClientStreamService::open(std::string_view token_id, uint64_t link_id, tmes
   flow.start(token_id, link_id);
 }
 
-void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
-                                    uint64_t link_id) {
+void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side,
+                                    ActiveSlots::Slot slot, uint64_t link_id) {
   relays_.emplace_back(client_side, agent_side, std::move(slot), link_id,
                        StreamRelay::Done::bind<&ClientStreamService::on_relay_done>(this));
   relays_.back().place = std::prev(relays_.end());
@@ -41,7 +42,9 @@ void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* age
   relays_.back().start();
 }
 
-void ClientStreamService::on_flow_over(OpenFlow& flow) { flows_.erase(flow.place); }
+void ClientStreamService::on_flow_over(OpenFlow& flow) {
+  flows_.erase(flow.place);
+}
 
 void ClientStreamService::on_relay_done(StreamRelay& relay, tmesh_status why) {
   log::debug("relay_done", {{"reason", tmesh_code_name(why.code)}});

@@ -20,10 +20,12 @@ Result<std::unique_ptr<Database>> Database::create(net::Loop& loop, std::unique_
 }
 
 Result<Ticket> Database::authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) {
-  return workers_->submit([this, request = std::move(request)] { return authorizer_.authorize(request); }, done);
+  return workers_->submit([this, request = std::move(request)] { return authorizer_.authorize(request); },
+                          done);
 }
 
-Result<Ticket> Database::authenticate(const Secret& secret, TokenType type, Delegate<void(Result<Identity>)> done) {
+Result<Ticket> Database::authenticate(const Secret& secret, TokenType type,
+                                      Delegate<void(Result<Identity>)> done) {
   return workers_->submit(
       [this, secret = Secret(secret), type]() -> Result<Identity> {
         auto identity = credentials_.authenticate(secret.reveal(), type);
@@ -37,8 +39,11 @@ Result<Ticket> Database::authenticate(const Secret& secret, TokenType type, Dele
 Result<Ticket> Database::ping(Delegate<void(bool)> done) {
   return workers_->submit(
       [this] {
-        return db_->query("SELECT version FROM schema_meta WHERE id = 1", {}, Delegate<bool(const storage::Row&)>::free<
-                              [](void*, const storage::Row&) { return true; }>(nullptr))
+        return db_
+            ->query(
+                "SELECT version FROM schema_meta WHERE id = 1", {},
+                Delegate<bool(const storage::Row&)>::free<[](void*, const storage::Row&) { return true; }>(
+                    nullptr))
             .has_value();
       },
       done);

@@ -29,6 +29,9 @@ class Database final : public StreamAuthorizer {
  public:
   // Waiting calls beyond the open executor's own bound: upgrades and health checks.
   static constexpr std::size_t kPendingMax = 4096;
+  // How long its connection may wait for another process's write. The only write here is
+  // the note of a token's last use, which may be missed; every open waits behind it.
+  static constexpr int kBusyTimeout_ms = 250;
 
   // Takes a connection whose schema was checked.
   static Result<std::unique_ptr<Database>> create(net::Loop& loop, std::unique_ptr<storage::Db> db);

@@ -63,7 +63,8 @@ void ReadyHandler::on_request(http::Exchange& exchange) {
 void ReadyHandler::on_ping(bool is_healthy) {
   ping_.release();
   // An answer lets pipelined requests in, which ask anew: only those that waited.
-  for (std::size_t left = checks_.size(); left > 0 && !checks_.empty(); left--) checks_.front()->answer(is_healthy);
+  for (std::size_t left = checks_.size(); left > 0 && !checks_.empty(); left--)
+    checks_.front()->answer(is_healthy);
 }
 
 }  // namespace tmesh::server

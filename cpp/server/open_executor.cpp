@@ -14,7 +14,8 @@ void OpenJob::finish() {
 bool OpenExecutor::submit(OpenJob& job, std::string_view token_id, uint64_t link_id) {
   TMESH_ASSERT(job.state_ == OpenJob::State::idle);
   const auto link = links_.try_emplace(link_id).first;
-  if (waiting_count_ >= limits_.pending_max || link->second.waiting.size() >= std::max<std::size_t>(limits_.pending_max / 2, 1)) {
+  if (waiting_count_ >= limits_.pending_max ||
+      link->second.waiting.size() >= std::max<std::size_t>(limits_.pending_max / 2, 1)) {
     stats_.refused_count++;
     drop_link_if_idle(link);
     return false;

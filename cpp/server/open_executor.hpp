@@ -20,8 +20,8 @@ namespace tmesh::server {
 
 class OpenExecutor;
 
-// An open that wants to run. Embedded in its owner, at one address. Its destruction
-// takes it out of the queue, or gives its slot back.
+// An open that wants to run. Embedded in its owner, at one address; the executor
+// outlives it. Its destruction takes it out of the queue, or gives its slot back.
 class OpenJob {
  public:
   OpenJob() = default;
@@ -71,6 +71,9 @@ class OpenExecutor {
 
   std::size_t running_count() const { return running_count_; }
   std::size_t waiting_count() const { return waiting_count_; }
+  // Links and tokens that have a job here; what is kept about others is nothing.
+  std::size_t links_count() const { return links_.size(); }
+  std::size_t tokens_count() const { return tokens_.size(); }
   const Stats& stats() const { return stats_; }
 
  private:
@@ -92,7 +95,7 @@ class OpenExecutor {
   const Limits limits_;
   Stats stats_;
   Links links_;
-  std::list<std::string> token_ring_;         // tokens with waiting jobs, next first
+  std::list<std::string> token_ring_;        // tokens with waiting jobs, next first
   std::map<std::string, TokenTurn> tokens_;  // of the ring
   std::size_t running_count_ = 0;
   std::size_t waiting_count_ = 0;

@@ -59,7 +59,9 @@ void OpenFlow::start(std::string_view token_id, uint64_t link_id) {
   if (!parts_.executor.submit(*this, token_id, link_id)) refuse_full();
 }
 
-void OpenFlow::refuse_full() { refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true)); }
+void OpenFlow::refuse_full() {
+  refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
+}
 
 void OpenFlow::on_run() {
   StreamRequest request;
@@ -68,8 +70,8 @@ void OpenFlow::on_run() {
   request.protocol = tmesh_open_protocol_name(open_->protocol);
   request.host = open_->target_host;
   request.port = open_->target_port;
-  auto step = parts_.authorizer.authorize(std::move(request),
-                                          Delegate<void(Result<Grant>)>::bind<&OpenFlow::on_authorized>(this));
+  auto step = parts_.authorizer.authorize(
+      std::move(request), Delegate<void(Result<Grant>)>::bind<&OpenFlow::on_authorized>(this));
   if (!step) return refuse(authorization_failure(step.error().code));
   step_ = std::move(*step);
   is_authorizing_ = true;
@@ -89,7 +91,8 @@ void OpenFlow::open_at_agent(const Grant& grant) {
     parts_.owner.on_capability_gap();
     return refuse(tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_UNSUPPORTED_CAPABILITY, true));
   }
-  if (link == nullptr) return refuse(tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true));
+  if (link == nullptr)
+    return refuse(tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true));
   auto slot = parts_.slots.claim(grant.token_id, grant.agent_id);
   if (!slot) return refuse_full();
   slot_ = std::move(*slot);
@@ -122,10 +125,8 @@ bool OpenFlow::take_target(const Target& target) {
 }
 
 void OpenFlow::on_agent_answer() {
-  deadline_.cancel();
-  finish();
-  parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr), std::move(slot_),
-                         link_id_);
+  parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr),
+                         std::move(slot_), link_id_);
   over();
 }
 
@@ -136,7 +137,9 @@ void OpenFlow::refuse(tmesh_open_result result) {
   over();
 }
 
-void OpenFlow::over() { parts_.owner.on_flow_over(*this); }
+void OpenFlow::over() {
+  parts_.owner.on_flow_over(*this);
+}
 
 void OpenFlow::on_deadline() {
   if (agent_side_ != nullptr) {
@@ -158,7 +161,8 @@ void OpenFlow::on_client_event(void* user, tmesh_stream* stream, unsigned events
   // READABLE: a legacy client's bytes wait in its stream (requirement C9).
   if ((events & TMESH_STREAM_EV_OVER) == 0) return;
   self->deadline_.cancel();
-  if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM) self->parts_.owner.on_cancelled(self->link_id_);
+  if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM)
+    self->parts_.owner.on_cancelled(self->link_id_);
   tmesh_stream_release(std::exchange(self->client_side_, nullptr));
   if (!self->is_authorizing_) self->over();
 }
@@ -169,8 +173,9 @@ void OpenFlow::on_agent_event(void* user, tmesh_stream* stream, unsigned events)
   if (is_answered && !stream->result.accepted) return self->refuse(stream->result);
   if ((events & TMESH_STREAM_EV_OVER) != 0) {
     const bool is_link_gone = stream->over.scope == TMESH_SCOPE_SESSION;
-    return self->refuse(is_link_gone ? tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true)
-                                     : tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_INTERNAL_ERROR, true));
+    return self->refuse(is_link_gone
+                            ? tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true)
+                            : tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_INTERNAL_ERROR, true));
   }
   if (is_answered) self->on_agent_answer();
 }

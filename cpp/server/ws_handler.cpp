@@ -19,7 +19,9 @@ uint32_t enabled_capabilities(const config::Capabilities& c) {
   return set;
 }
 
-http::Response draining_response() { return http::Response::plain(503, "the server takes no new links now"); }
+http::Response draining_response() {
+  return http::Response::plain(503, "the server takes no new links now");
+}
 
 }  // namespace
 
@@ -40,8 +42,8 @@ class WsHandler::Upgrade {
 
   void start(http::Exchange& exchange) {
     deferred_ = exchange.defer(Delegate<void()>::bind<&Upgrade::on_abort>(this));
-    auto lookup = handler_.database_.authenticate(accepted_.token, type_,
-                                                  Delegate<void(Result<Identity>)>::bind<&Upgrade::on_identity>(this));
+    auto lookup = handler_.database_.authenticate(
+        accepted_.token, type_, Delegate<void(Result<Identity>)>::bind<&Upgrade::on_identity>(this));
     accepted_.token.wipe();
     if (!lookup) return answer(http::Response::plain(503, "too many requests wait for the database"));
     lookup_ = std::move(*lookup);
@@ -89,8 +91,8 @@ class WsHandler::Upgrade {
   Identity identity_;
 };
 
-WsHandler::WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database, AgentRegistry& registry,
-                     ClientStreamService& streams)
+WsHandler::WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database,
+                     AgentRegistry& registry, ClientStreamService& streams)
     : loop_(loop),
       config_(config),
       database_(database),
@@ -110,14 +112,16 @@ void WsHandler::on_request(http::Exchange& exchange) {
   if (is_draining_ || upgrades_.size() >= kUpgradesMax) {
     return exchange.respond(draining_response());
   }
-  upgrades_.push_back(
-      std::make_unique<Upgrade>(*this, std::move(*accepted), is_agent ? TokenType::agent : TokenType::client));
+  upgrades_.push_back(std::make_unique<Upgrade>(*this, std::move(*accepted),
+                                                is_agent ? TokenType::agent : TokenType::client));
   Upgrade& upgrade = *upgrades_.back();
   upgrade.place = std::prev(upgrades_.end());
   upgrade.start(exchange);
 }
 
-void WsHandler::remove(Upgrade& upgrade) { upgrades_.erase(upgrade.place); }
+void WsHandler::remove(Upgrade& upgrade) {
+  upgrades_.erase(upgrade.place);
+}
 
 void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
   Identity identity = upgrade.take_identity();
@@ -131,15 +135,17 @@ void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
     if (!agents_.back()->start(std::move(upgraded.transport), upgraded.early)) agents_.pop_back();
     return;
   }
-  clients_.push_back(
-      std::make_unique<ClientLink>(loop_, config_, std::move(identity), next_link_id_++, subprotocol,
-                                                static_cast<ClientLinkOwner&>(*this)));
+  clients_.push_back(std::make_unique<ClientLink>(loop_, config_, std::move(identity), next_link_id_++,
+                                                  subprotocol, static_cast<ClientLinkOwner&>(*this)));
   if (!clients_.back()->start(std::move(upgraded.transport), upgraded.early)) clients_.pop_back();
 }
 
 void WsHandler::begin_drain() {
   is_draining_ = true;
   for (auto& link : clients_) link->begin_drain();
+}
+
+void WsHandler::drain_agents() {
   for (auto& link : agents_) link->begin_drain();
 }
 

@@ -27,10 +27,14 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
   ~WsHandler();
 
   void on_request(http::Exchange& exchange) override;
-  // No new links; those that are up get their GOAWAY as far as they can take it.
+  // No new links; clients are told to open nothing more here.
   void begin_drain();
+  // Agents are told too, as far as they can take it: from here on every open fails.
+  void drain_agents();
   std::size_t links_count() const { return agents_.size() + clients_.size(); }
   std::size_t client_streams_count() const;
+  // Requests that wait for the answer about their token.
+  std::size_t upgrades_count() const { return upgrades_.size(); }
 
   // A fleet that reconnects at once is larger than this, but then it is better to answer 503.
   static constexpr std::size_t kUpgradesMax = 4096;

@@ -7,9 +7,12 @@
 #include <cstring>
 #include <deque>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/mux/mux.h"
+#include "cpp/base/delegate.hpp"
 
 namespace tmesh::test {
 
@@ -24,7 +27,8 @@ class MuxEnd {
   using OnOpen = Delegate<void(tmesh_stream*, const tmesh_open_stream&)>;
 
   MuxEnd(tmesh_pool* pool, bool is_opener, uint32_t streams_max) {
-    static constexpr tmesh_mux_events kEvents = {&MuxEnd::on_open, &MuxEnd::on_control, nullptr, nullptr, nullptr};
+    static constexpr tmesh_mux_events kEvents = {&MuxEnd::on_open, &MuxEnd::on_control, nullptr, nullptr,
+                                                 nullptr};
     tmesh_mux_config config{};
     config.pool = pool;
     config.events = &kEvents;
@@ -51,7 +55,9 @@ class MuxEnd {
     }
     return out;
   }
-  std::size_t count_of(unsigned type, uint32_t stream_id = 0) const { return sent_of(type, stream_id).size(); }
+  std::size_t count_of(unsigned type, uint32_t stream_id = 0) const {
+    return sent_of(type, stream_id).size();
+  }
 
   tmesh_mux mux{};
   OnOpen open;  // acceptors
@@ -63,7 +69,9 @@ class MuxEnd {
     auto* self = static_cast<MuxEnd*>(ctx);
     if (self->open) self->open(stream, *open);
   }
-  static tmesh_status on_control(void*, const tmesh_frame_header*, const uint8_t*, size_t) { return tmesh_ok(); }
+  static tmesh_status on_control(void*, const tmesh_frame_header*, const uint8_t*, size_t) {
+    return tmesh_ok();
+  }
 
   std::string message_;
 };
@@ -175,13 +183,15 @@ class PlainStream {
     if (made != nullptr) attach(made);
     return made != nullptr;
   }
-  void write(std::string_view data) { EXPECT_EQ(tmesh_stream_write(stream, data.data(), data.size()), data.size()); }
+  void write(std::string_view data) {
+    EXPECT_EQ(tmesh_stream_write(stream, data.data(), data.size()), data.size());
+  }
   void finish() { tmesh_stream_finish(stream); }
   void reset() { tmesh_stream_reset(stream); }
   void release() {
     if (stream != nullptr) tmesh_stream_release(std::exchange(stream, nullptr));
   }
-  void answer(const tmesh_open_result& result) { tmesh_stream_answer(stream, &result); }
+  void answer(const tmesh_open_result& what) { tmesh_stream_answer(stream, &what); }
   void accept() { answer(tmesh_open_accept()); }
 
   tmesh_stream* stream = nullptr;
@@ -211,11 +221,9 @@ class PlainStream {
 
  public:
   void take() {
-    while (stream->in.len_bytes > 0) {
-      size_t n = 0;
-      const uint8_t* data = tmesh_chunkq_front(&stream->in, &n);
-      received.append(reinterpret_cast<const char*>(data), n);
-      tmesh_chunkq_consume(&stream->in, n);
+    char block[4096];
+    for (size_t n; (n = tmesh_chunkq_read(&stream->in, block, sizeof block)) > 0;) {
+      received.append(block, n);
       tmesh_stream_consumed(stream, n);
     }
     is_eof = stream->in_eof;

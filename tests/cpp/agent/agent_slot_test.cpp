@@ -1,0 +1,288 @@
+#include "cpp/agent/agent_slot.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+
+#include "tests/cpp/agent/fakes.hpp"
+#include "tests/cpp/session/fake_server.hpp"
+
+namespace tmesh::agent {
+namespace {
+
+using test::FakeDialer;
+using test::FakeServer;
+using test::Peer;
+using test::PeerStream;
+
+constexpr const char* kAck =
+    R"({"agent_id":"home","epoch":1,"revision":1,"accepted":true,"capabilities":["stream_open_result.v1"]})";
+
+// The server by its name, targets as the test says.
+struct RoutingDialer final : Dialer {
+  RoutingDialer(net::Loop& loop, uint16_t port) : server(loop, port) {}
+  Result<Ticket> dial(const DialRequest& request, Delegate<void(DialResult)> done) override {
+    return request.host == "server" ? server.dial(request, done) : targets.dial(request, done);
+  }
+  test::LoopbackDialer server;
+  FakeDialer targets;
+};
+
+struct AgentSlotTest : net::LoopTest {
+  AgentSlotTest() {
+    config.id = "home";
+    config.server.endpoint = {false, "server", server.port(), "/ws/agent"};
+  }
+  ~AgentSlotTest() override { slot.reset(); }
+  void start() {
+    identity.emplace(AgentIdentity{config, {config.server.endpoint, &token, nullptr}, "agent-1"});
+    slot.emplace(loop(), timers, dialer, *identity, policy, 1);
+    slot->start();
+    up(0);
+  }
+  // The n-th connection becomes a link and says hello.
+  Peer& up(std::size_t n) {
+    timers.advance(1'000'000);  // the longest wait of a first retry; far from the attempt's own timeout
+    EXPECT_TRUE(run_until([&] { return server.has_request(n); })) << n;
+    Peer& peer = server.peer(n);
+    peer.reply(peer.switching(""));
+    peer.become_link(test::mux_config(true));
+    EXPECT_TRUE(run_until([&] { return peer.controls.size() == 1; }));
+    EXPECT_EQ(peer.controls[0].first, TMESH_FRAME_AGENT_HELLO);
+    return peer;
+  }
+  static std::string text_of(const std::string& json, const std::string& key) {
+    const std::size_t at = json.find('"' + key + "\":\"") + key.size() + 4;
+    return json.substr(at, json.find('"', at) - at);
+  }
+  // A stream that the server opens.
+  std::unique_ptr<PeerStream> open(Peer& peer, const char* host, bool is_strict = true,
+                                   uint32_t window_bytes = TMESH_WINDOW_INITIAL_BYTES) {
+    tmesh_open_stream request{};
+    std::strcpy(request.target_host, host);
+    request.target_port = 80;
+    tmesh_open_params params{&request, is_strict, window_bytes};
+    tmesh_status why{};
+    tmesh_stream* stream = tmesh_mux_open(peer.link.mux(), &params, &why);
+    EXPECT_NE(stream, nullptr);
+    return std::make_unique<PeerStream>(stream, request);
+  }
+  void settle(Peer& peer) {
+    const std::size_t pongs = peer.pongs.size();
+    peer.control(TMESH_FRAME_PING, "settle");
+    EXPECT_TRUE(run_until([&] { return peer.pongs.size() > pongs; }));
+  }
+  // The slot has noticed that its link is over and waits for the next attempt.
+  void settle_down() {
+    ASSERT_TRUE(run_until([&] { return timers.count() > 0; }));
+  }
+
+  FakeServer server{loop()};
+  test::FakeTimers timers;
+  RoutingDialer dialer{loop(), server.port()};
+  Secret token{"secret-token-of-the-agent"};
+  config::AgentConfig config;
+  Policy policy;
+  std::optional<AgentIdentity> identity;
+  std::optional<AgentSlot> slot;
+};
+
+// A target with small buffers, so that a test can fill them.
+struct Target {
+  Target() {
+    const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int small = 4096;
+    ::setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);  // inherited by the accepted end
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t len = sizeof address;
+    EXPECT_EQ(::bind(listening, reinterpret_cast<sockaddr*>(&address), len), 0);
+    EXPECT_EQ(::listen(listening, 1), 0);
+    EXPECT_EQ(::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &len), 0);
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    near.emplace(ntohs(address.sin_port), fd);
+    far.emplace(uint16_t{0}, ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    ::close(listening);
+  }
+  // What the agent's dial gives.
+  DialResult dialled() { return FakeDialer::connected(near->release()); }
+
+  std::optional<net::RawClient> near;
+  std::optional<net::RawClient> far;
+};
+
+TEST_F(AgentSlotTest, TheHelloSaysWhoItIsAndWhatItCan) {
+  ::setenv("TMESH_TEST_SITE", "lab", 1);
+  config.metadata = {{"site", config::MetadataItem::Kind::env, "", "TMESH_TEST_SITE"},
+                     {"gone", config::MetadataItem::Kind::file, "/nonexistent/file", ""}};
+  start();
+  std::string hello = server.peer(0).controls[0].second;
+  const std::string id = text_of(hello, "connection_id");
+  EXPECT_EQ(id.size(), 32u);
+  hello.replace(hello.find(id), id.size(), "X");
+  EXPECT_EQ(
+      hello,
+      R"({"agent_id":"home","instance_id":"agent-1","connection_id":"X","node_id":"home","epoch":1,"revision":1,)"
+      R"("reported_at":"1970-01-01T00:00:00Z","items":[{"name":"site","source":"env","value":"lab"}],)"
+      R"("errors":[{"name":"gone","code":"collection_error","message":"cannot be read"}],)"
+      R"("capabilities":["stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1","tcp","udp","http"]})");
+  EXPECT_EQ(server.peer(0).header("Authorization"), "Bearer secret-token-of-the-agent");
+  EXPECT_EQ(server.peer(0).header("Sec-WebSocket-Protocol"), "") << "agents offer none (WIRE 2)";
+}
+
+TEST_F(AgentSlotTest, WhatIsSwitchedOffIsNotAnnounced) {
+  config.capabilities = {false, false, false};
+  start();
+  EXPECT_NE(server.peer(0).controls[0].second.find(R"("capabilities":["tcp","udp","http"])"),
+            std::string::npos);
+}
+
+TEST_F(AgentSlotTest, EveryLinkHasAFreshConnectionIdAndEpochOne) {
+  start();
+  const std::string first = server.peer(0).controls[0].second;
+  server.peer(0).link.close();
+  settle_down();
+  const std::string second = up(1).controls[0].second;
+  EXPECT_NE(text_of(first, "connection_id"), text_of(second, "connection_id"));
+  EXPECT_NE(second.find(R"("epoch":1,"revision":2)"), std::string::npos);
+}
+
+TEST_F(AgentSlotTest, ARejectedAckKeepsTheLink) {
+  start();
+  Peer& peer = server.peer(0);
+  peer.control(TMESH_FRAME_AGENT_METADATA_ACK,
+               R"({"agent_id":"home","epoch":1,"revision":1,"accepted":false,)"
+               R"("errors":[{"name":"epoch","code":"stale_epoch","message":""}]})");
+  peer.control(TMESH_FRAME_AGENT_METADATA_ACK, "nonsense");
+  peer.control(TMESH_FRAME_CLIENT_METADATA_ACK, "{}");
+  settle(peer);
+  EXPECT_FALSE(peer.down);
+  auto stream = open(peer, "db");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+}
+
+TEST_F(AgentSlotTest, AStrictOpenThatCrossesTheAckIsAnswered) {
+  start();
+  auto stream = open(server.peer(0), "db");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+  dialer.targets.end("db", FakeDialer::failed(TMESH_E_REFUSED));
+  ASSERT_TRUE(run_until([&] { return stream->stream->state == TMESH_STREAM_RESET; }));
+  EXPECT_EQ(stream->stream->result.code, TMESH_OPEN_CONNECTION_REFUSED);
+  server.peer(0).control(TMESH_FRAME_AGENT_METADATA_ACK, kAck);
+  settle(server.peer(0));
+}
+
+TEST_F(AgentSlotTest, TheWindowOfAnOpenDecidesWhateverWasAnnounced) {
+  config.capabilities.flow_control = false;
+  start();
+  Peer& peer = server.peer(0);
+  auto stream = open(peer, "db");
+  stream->credits = false;
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+  Target target;
+  dialer.targets.end("db", target.dialled());
+  std::size_t sent = 0;
+  const std::string block(16384, 'x');
+  ASSERT_TRUE(run_until([&] {
+    if (sent < 400'000) sent += target.far->send(block);
+    return stream->received.size() == TMESH_WINDOW_INITIAL_BYTES;
+  }));
+  settle(peer);
+  EXPECT_EQ(stream->received.size(), TMESH_WINDOW_INITIAL_BYTES);
+  EXPECT_FALSE(stream->over) << "the agent respects a window it did not ask for (requirement E3)";
+}
+
+TEST_F(AgentSlotTest, StreamsOfADeadSessionAreGone) {
+  start();
+  Peer& peer = server.peer(0);
+  auto a = open(peer, "a");
+  auto b = open(peer, "b");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
+  EXPECT_EQ(slot->streams_count(), 2u);
+  a->release();
+  b->release();
+  peer.link.close();
+  ASSERT_TRUE(run_until([&] { return slot->streams_count() == 0; }));
+  EXPECT_EQ(dialer.targets.cancelled_count(), 2u);
+  Peer& next = up(1);
+  auto c = open(next, "c");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+  EXPECT_EQ(slot->streams_count(), 1u);
+}
+
+TEST_F(AgentSlotTest, LiveStreamsAreLimited) {
+  config.streams.active_max = 2;
+  start();
+  Peer& peer = server.peer(0);
+  auto a = open(peer, "a");
+  auto b = open(peer, "b");
+  auto c = open(peer, "c");
+  ASSERT_TRUE(run_until([&] { return c->stream->state == TMESH_STREAM_RESET; }));
+  EXPECT_EQ(c->stream->result.stage, TMESH_STAGE_QUEUE);
+  EXPECT_EQ(c->stream->result.code, TMESH_OPEN_QUEUE_FULL);
+  EXPECT_EQ(dialer.targets.started().size(), 2u) << "a refused open makes no dial (LESSONS R21)";
+}
+
+TEST_F(AgentSlotTest, ALostLinkDoesNotCutWhatItsServerHadFinished) {
+  start();
+  Peer& peer = server.peer(0);
+  auto stream = open(peer, "slow");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+  Target target;
+  dialer.targets.end("slow", target.dialled());
+  ASSERT_TRUE(run_until([&] { return stream->stream->state == TMESH_STREAM_OPEN; }));
+  // The target answers and ends its side, but does not read what the server sends.
+  target.far->send("bye");
+  target.far->finish();
+  const std::string upload(200'000, 'u');
+  stream->send(upload);
+  stream->finish();
+  ASSERT_TRUE(run_until([&] { return tmesh_stream_is_done(stream->stream) && stream->received == "bye"; }));
+  settle(peer);
+  stream->release();
+  peer.link.close();
+  settle_down();
+  up(1);
+  EXPECT_EQ(slot->streams_count(), 1u);
+  ASSERT_TRUE(run_until([&] { return target.far->pump().is_eof || target.far->is_reset; }));
+  EXPECT_FALSE(target.far->is_reset);
+  EXPECT_EQ(target.far->received.size(), upload.size());
+  ASSERT_TRUE(run_until([&] { return slot->streams_count() == 0; }));
+}
+
+TEST_F(AgentSlotTest, MayGoWithStreamsInEveryState) {
+  config.streams.concurrent_dials_max = 2;
+  start();
+  Peer& peer = server.peer(0);
+  auto a = open(peer, "a");
+  auto b = open(peer, "b");
+  auto c = open(peer, "c");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
+  Target target;
+  dialer.targets.end("a", target.dialled());
+  ASSERT_TRUE(run_until([&] { return a->stream->state == TMESH_STREAM_OPEN; }));
+  slot.reset();
+  EXPECT_EQ(dialer.targets.running().size(), 0u);
+  ASSERT_TRUE(run_until([&] { return a->over && b->over && c->over; }));
+}
+
+TEST_F(AgentSlotTest, ADrainKeepsStreamsAndDoesNotReconnect) {
+  start();
+  Peer& peer = server.peer(0);
+  auto a = open(peer, "a");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+  slot->drain();
+  settle(peer);
+  EXPECT_EQ(slot->streams_count(), 1u);
+  a->release();
+  peer.link.close();
+  ASSERT_TRUE(run_until([&] { return slot->streams_count() == 0; }));
+  timers.advance(60'000'000);
+  EXPECT_EQ(dialer.server.count, 1u);
+}
+
+}  // namespace
+}  // namespace tmesh::agent

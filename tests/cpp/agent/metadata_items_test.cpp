@@ -1,0 +1,93 @@
+#include "cpp/agent/metadata_items.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace tmesh::agent {
+namespace {
+
+using config::MetadataItem;
+
+struct MetadataItemsTest : testing::Test {
+  MetadataItemsTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "tmesh-test-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  ~MetadataItemsTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  std::string path(const std::string& name) const { return folder + '/' + name; }
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(path(name), std::ios::binary) << text;
+    return path(name);
+  }
+  std::string folder;
+
+  static MetadataItem file(const std::string& name, const std::string& from) {
+    return {name, MetadataItem::Kind::file, from, ""};
+  }
+  static MetadataItem env(const std::string& name, const std::string& key) {
+    return {name, MetadataItem::Kind::env, "", key};
+  }
+};
+
+TEST_F(MetadataItemsTest, ReadsFilesAndVariablesInOrder) {
+  ::setenv("TMESH_TEST_ITEM", "from env", 1);
+  const auto items = collect_metadata({file("os", write("os", "linux")), env("site", "TMESH_TEST_ITEM")});
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0].name, "os");
+  EXPECT_STREQ(items[0].source, "file");
+  EXPECT_EQ(items[0].value, "linux");
+  EXPECT_FALSE(items[0].is_failed);
+  EXPECT_STREQ(items[1].source, "env");
+  EXPECT_EQ(items[1].value, "from env");
+}
+
+TEST_F(MetadataItemsTest, WhatCannotBeReadIsNamedAndEmpty) {
+  ::unsetenv("TMESH_TEST_ITEM");
+  const auto items =
+      collect_metadata({file("gone", path("gone")), env("unset", "TMESH_TEST_ITEM"), file("folder", folder)});
+  ASSERT_EQ(items.size(), 3u);
+  for (const auto& item : items) {
+    EXPECT_TRUE(item.is_failed) << item.name;
+    EXPECT_TRUE(item.value.empty());
+  }
+}
+
+TEST_F(MetadataItemsTest, ValuesHaveTheProtocolsLimits) {
+  const auto items = collect_metadata({file("most", write("most", std::string(4096, 'x'))),
+                                       file("more", write("more", std::string(4097, 'x'))),
+                                       file("binary", write("binary", "\xff\xfe")),
+                                       file("nul", write("nul", std::string("a\0b", 3)))});
+  EXPECT_FALSE(items[0].is_failed);
+  EXPECT_EQ(items[0].value.size(), 4096u);
+  for (std::size_t i : {1, 2, 3}) {
+    EXPECT_TRUE(items[i].is_failed) << items[i].name;
+    EXPECT_TRUE(items[i].value.empty()) << items[i].name;
+  }
+}
+
+TEST_F(MetadataItemsTest, APipeThatNobodyWritesToDoesNotKeepTheCallerWaiting) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto items = collect_metadata({file("pipe", path("pipe"))});
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_TRUE(items[0].is_failed);
+}
+
+TEST_F(MetadataItemsTest, NamesTheProtocolDoesNotAllowAreLeftOut) {
+  ::setenv("TMESH_TEST_ITEM", "x", 1);
+  const auto items =
+      collect_metadata({env("host name", "TMESH_TEST_ITEM"), env("api_token", "TMESH_TEST_ITEM"),
+                        env(std::string(65, 'n'), "TMESH_TEST_ITEM"), env("ok", "TMESH_TEST_ITEM")});
+  ASSERT_EQ(items.size(), 1u) << "one of them would make a server refuse the whole hello";
+  EXPECT_EQ(items[0].name, "ok");
+}
+
+}  // namespace
+}  // namespace tmesh::agent

@@ -1,0 +1,332 @@
+#include "cpp/agent/target_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "cpp/net/listener.hpp"
+#include "tests/cpp/agent/fakes.hpp"
+#include "tests/cpp/net/loop_fixture.hpp"
+#include "tests/cpp/server/mux_pair.hpp"
+
+namespace tmesh::agent {
+namespace {
+
+using test::FakeDialer;
+using test::PlainStream;
+
+struct TargetStreamTest : net::LoopTest {
+  TargetStreamTest() {
+    listener = std::move(
+        *net::Listener::open(loop(), "127.0.0.1", 0,
+                             {Delegate<void(int, const net::Peer&)>::bind<&TargetStreamTest::on_accept>(this),
+                              Delegate<void(tmesh_status)>::free<&TargetStreamTest::on_broken>(nullptr)}));
+    pair.acceptor.open = test::MuxEnd::OnOpen::bind<&TargetStreamTest::on_open>(this);
+  }
+  ~TargetStreamTest() override {
+    targets.clear();
+    for (auto& socket : sockets) socket->close();
+  }
+  static void on_broken(void*, tmesh_status) {}
+  void on_accept(int fd, const net::Peer&) { accepted.push_back(fd); }
+  void on_open(tmesh_stream* stream, const tmesh_open_stream& open) {
+    targets.push_back(std::make_unique<TargetStream>(
+        loop(), stream, TargetStream::Over::bind<&TargetStreamTest::on_over>(this)));
+    targets.back()->place = std::prev(targets.end());
+    targets.back()->start(*executor, open);
+  }
+  void on_over(TargetStream& stream) {
+    overs++;
+    targets.erase(stream.place);
+  }
+  void pump() {
+    for (bool moved = true; moved;) {
+      timers.advance(0);
+      moved = pair.step();
+    }
+  }
+  template <class Condition>
+  bool until(Condition condition) {
+    return run_until([&] {
+      pump();
+      return condition();
+    });
+  }
+  // The dial to this host succeeds; gives the target's end of it.
+  net::RawClient& connect(const char* host) {
+    net::RawClient far(listener.port());
+    accepted.clear();
+    EXPECT_TRUE(run_until([&] { return accepted.size() == 1; }));
+    // The accepted end plays the dialled socket, the other one the target.
+    sockets.push_back(std::make_unique<net::RawClient>(std::move(far)));
+    dialer.end(host, FakeDialer::connected(accepted[0]));
+    return *sockets.back();
+  }
+  tmesh_mux* mux() { return &pair.opener.mux; }
+
+  net::Listener listener;
+  std::vector<int> accepted;
+  std::vector<std::unique_ptr<net::RawClient>> sockets;
+  test::FakeTimers timers;
+  FakeDialer dialer;
+  Policy policy;
+  DialSettings settings{2, 2, 5'000'000, 8'000'000};
+  test::MuxPair pair{loop().pool(), 1024};
+  std::optional<DialExecutor> executor{std::in_place, timers, dialer, policy, settings};
+  std::list<std::unique_ptr<TargetStream>> targets;
+  int overs = 0;
+};
+
+void expect_refused(const PlainStream& s, unsigned stage, unsigned code) {
+  ASSERT_TRUE(s.has_result);
+  EXPECT_FALSE(s.result.accepted);
+  EXPECT_STREQ(tmesh_open_stage_name(s.result.stage), tmesh_open_stage_name(stage));
+  EXPECT_STREQ(tmesh_open_code_name(s.result.code), tmesh_open_code_name(code));
+}
+
+TEST_F(TargetStreamTest, TheTargetIsInstalledBeforeTheAnswer) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));
+  pump();
+  EXPECT_FALSE(stream.has_result) << "nothing is faked";
+  net::RawClient& target = connect("db");
+  // The answer is queued now and nothing of it was pulled: the target is already there.
+  target.send("greeting");
+  ASSERT_TRUE(until([&] { return stream.received == "greeting"; }));
+  EXPECT_TRUE(stream.result.accepted);
+  std::vector<unsigned> types;
+  for (const auto& f : pair.acceptor.sent) types.push_back(f.header.type);
+  EXPECT_EQ(types, (std::vector<unsigned>{TMESH_FRAME_OPEN_RESULT, TMESH_FRAME_DATA}));
+  stream.write("question");
+  ASSERT_TRUE(until([&] { return target.pump().received == "question"; }));
+}
+
+TEST_F(TargetStreamTest, HalfCloseGoesEachWayAndThenItIsOver) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));
+  pump();
+  net::RawClient& target = connect("db");
+  pump();
+  stream.write("all");
+  stream.finish();
+  ASSERT_TRUE(until([&] { return target.pump().is_eof; }));
+  EXPECT_EQ(target.received, "all");
+  EXPECT_EQ(overs, 0);
+  target.send("late");
+  target.finish();
+  ASSERT_TRUE(until([&] { return stream.is_eof && overs == 1; }));
+  EXPECT_EQ(stream.received, "late");
+  EXPECT_FALSE(stream.is_over);
+}
+
+TEST_F(TargetStreamTest, ARefusalOfTheDialIsPassedOn) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));
+  pump();
+  dialer.end("db", FakeDialer::failed(TMESH_E_REFUSED));
+  pump();
+  expect_refused(stream, TMESH_STAGE_CONNECT, TMESH_OPEN_CONNECTION_REFUSED);
+  EXPECT_EQ(overs, 1);
+  EXPECT_TRUE(targets.empty());
+}
+
+TEST_F(TargetStreamTest, ALegacyOpenThatFailsIsReset) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1), false));
+  pump();
+  dialer.end("db", FakeDialer::failed(TMESH_E_DNS, true));
+  pump();
+  EXPECT_TRUE(stream.is_over);
+  EXPECT_EQ(pair.acceptor.count_of(TMESH_FRAME_OPEN_RESULT), 0u);
+  EXPECT_EQ(pair.acceptor.count_of(TMESH_FRAME_RESET), 1u);
+}
+
+TEST_F(TargetStreamTest, AResetCancelsTheDial) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));
+  pump();
+  ASSERT_EQ(dialer.running().size(), 1u);
+  stream.reset();
+  pump();
+  EXPECT_EQ(dialer.cancelled_count(), 1u);
+  EXPECT_EQ(executor->running_count(), 0u);
+  EXPECT_EQ(overs, 1);
+  EXPECT_EQ(pair.acceptor.count_of(TMESH_FRAME_RESET), 0u);
+}
+
+TEST_F(TargetStreamTest, AResetWhileWaitingLeavesTheQueue) {
+  PlainStream streams[3];
+  for (PlainStream& s : streams) ASSERT_TRUE(s.open(mux(), test::open_request("db", 1)));
+  pump();
+  ASSERT_EQ(executor->pending_count(), 1u);
+  streams[2].reset();
+  pump();
+  EXPECT_EQ(executor->pending_count(), 0u);
+  EXPECT_EQ(overs, 1);
+}
+
+TEST_F(TargetStreamTest, AFullDialQueueIsQueueFullAtOnce) {
+  PlainStream streams[5];
+  for (PlainStream& s : streams) ASSERT_TRUE(s.open(mux(), test::open_request("db", 1)));
+  pump();
+  expect_refused(streams[4], TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL);
+  EXPECT_TRUE(streams[4].result.retryable);
+  EXPECT_FALSE(streams[3].has_result);
+  EXPECT_EQ(targets.size(), 4u);
+}
+
+TEST_F(TargetStreamTest, WhatItCannotDialIsUnsupported) {
+  auto https = test::open_request("web", 443);
+  https.protocol = TMESH_OPEN_HTTP;
+  https.is_target_https = true;
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), https));
+  pump();
+  expect_refused(stream, TMESH_STAGE_PROTOCOL, TMESH_OPEN_UNSUPPORTED_CAPABILITY);
+  EXPECT_FALSE(stream.result.retryable);
+
+  // Protocols that have no number here come as text only.
+  for (const char* protocol : {"udp", "icmp-echo", "ws"}) {
+    SCOPED_TRACE(protocol);
+    const std::string json =
+        std::string(R"({"protocol":")") + protocol + R"(","target_host":"a","target_port":1})";
+    tmesh_frame_header header{};
+    header.type = TMESH_FRAME_OPEN_STREAM;
+    header.flags = TMESH_FLAG_STRICT_OPEN;
+    header.stream_id = 1000 + static_cast<uint32_t>(pair.acceptor.sent.size());
+    header.length_bytes = static_cast<uint32_t>(json.size());
+    ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_header(&pair.acceptor.mux, &header)));
+    ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_payload(
+        &pair.acceptor.mux, reinterpret_cast<const uint8_t*>(json.data()), json.size())));
+    ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_end(&pair.acceptor.mux)));
+    pump();
+    const auto results = pair.acceptor.sent_of(TMESH_FRAME_OPEN_RESULT, header.stream_id);
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(
+        results[0].payload,
+        R"({"accepted":false,"stage":"protocol","code":"unsupported_capability","retryable":false,"retry_after_ms":0})");
+  }
+  EXPECT_TRUE(dialer.started().empty());
+  EXPECT_TRUE(targets.empty());
+}
+
+TEST_F(TargetStreamTest, PlainHttpIsATcpStream) {
+  auto http = test::open_request("web", 80);
+  http.protocol = TMESH_OPEN_HTTP;
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), http));
+  pump();
+  EXPECT_EQ(dialer.started(), std::vector<std::string>{"web"});
+}
+
+TEST_F(TargetStreamTest, EarlyBytesOfALegacyPeerAreDeliveredInOrderAndCredited) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1), false));
+  std::string all;
+  for (int i = 0; i < 8; i++) {
+    all += std::string(32768, static_cast<char>('a' + i));
+    stream.write(all.substr(all.size() - 32768));
+    pump();
+  }
+  EXPECT_EQ(pair.acceptor.count_of(TMESH_FRAME_WINDOW_UPDATE), 0u) << "credit only for what the target took";
+  net::RawClient& target = connect("db");
+  ASSERT_TRUE(until([&] { return target.pump().received.size() == all.size(); }));
+  EXPECT_EQ(target.received, all);
+  EXPECT_EQ(pair.acceptor.count_of(TMESH_FRAME_OPEN_RESULT), 0u);
+  EXPECT_GT(pair.acceptor.count_of(TMESH_FRAME_WINDOW_UPDATE), 0u);
+}
+
+TEST_F(TargetStreamTest, TooManyEarlyBytesEndTheStreamAndItsDial) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1), false, 0));
+  for (int i = 0; i < 9; i++) {
+    stream.write(std::string(32768, 'x'));
+    pump();
+  }
+  EXPECT_TRUE(stream.is_over);
+  EXPECT_EQ(dialer.cancelled_count(), 1u);
+  EXPECT_EQ(overs, 1);
+}
+
+TEST_F(TargetStreamTest, DataBeforeTheAnswerOfAStrictOpenEndsIt) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));
+  pump();
+  tmesh_frame_header header{};
+  header.type = TMESH_FRAME_DATA;
+  header.stream_id = stream.id;
+  header.length_bytes = 1;
+  ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_header(&pair.acceptor.mux, &header)));
+  ASSERT_TRUE(
+      tmesh_is_ok(tmesh_mux_frame_payload(&pair.acceptor.mux, reinterpret_cast<const uint8_t*>("x"), 1)));
+  ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_end(&pair.acceptor.mux)));
+  pump();
+  EXPECT_TRUE(stream.is_over);
+  EXPECT_EQ(dialer.cancelled_count(), 1u);
+}
+
+TEST_F(TargetStreamTest, ATargetThatResetsEndsItsStreamOnly) {
+  PlainStream a;
+  PlainStream b;
+  ASSERT_TRUE(a.open(mux(), test::open_request("a", 1)));
+  ASSERT_TRUE(b.open(mux(), test::open_request("b", 1)));
+  pump();
+  net::RawClient& at_a = connect("a");
+  net::RawClient& at_b = connect("b");
+  pump();
+  at_a.reset();
+  ASSERT_TRUE(until([&] { return a.is_over; }));
+  b.write("alive");
+  ASSERT_TRUE(until([&] { return at_b.pump().received == "alive"; }));
+  EXPECT_EQ(overs, 1);
+}
+
+TEST_F(TargetStreamTest, AnAnswerThatCrossesTheResetClosesTheTarget) {
+  PlainStream stream;
+  ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));
+  pump();
+  // The RESET is in the mux, its event not yet dispatched, when the dial ends.
+  tmesh_frame_header header{};
+  header.type = TMESH_FRAME_RESET;
+  header.stream_id = stream.id;
+  ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_header(&pair.acceptor.mux, &header)));
+  ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_end(&pair.acceptor.mux)));
+  net::RawClient& target = connect("db");
+  pump();
+  EXPECT_EQ(overs, 1);
+  ASSERT_TRUE(until([&] { return target.is_over(); }));
+}
+
+TEST_F(TargetStreamTest, ALostLinkStartsNoWaitingDial) {
+  std::list<PlainStream> streams;
+  for (int i = 0; i < 4; i++)
+    ASSERT_TRUE(streams.emplace_back().open(mux(), test::open_request(std::to_string(i), 1)));
+  pump();
+  ASSERT_EQ(dialer.started().size(), 2u);
+  pair.cut();
+  pump();
+  EXPECT_EQ(overs, 4);
+  EXPECT_EQ(dialer.started().size(), 2u) << "the freed slots went to streams that were over too";
+  EXPECT_EQ(dialer.cancelled_count(), 2u);
+}
+
+TEST_F(TargetStreamTest, DestroyingItCancelsTheDialOrResetsTheTarget) {
+  PlainStream dialling;
+  PlainStream open;
+  ASSERT_TRUE(open.open(mux(), test::open_request("a", 1)));
+  ASSERT_TRUE(dialling.open(mux(), test::open_request("b", 1)));
+  pump();
+  net::RawClient& target = connect("a");
+  pump();
+  targets.clear();
+  pump();
+  EXPECT_EQ(dialer.cancelled_count(), 1u);
+  EXPECT_TRUE(open.is_over);
+  EXPECT_TRUE(dialling.is_over);
+  ASSERT_TRUE(until([&] { return target.is_over(); }));
+  EXPECT_EQ(overs, 0);
+}
+
+}  // namespace
+}  // namespace tmesh::agent

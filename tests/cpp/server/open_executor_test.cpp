@@ -1,0 +1,319 @@
+#include "cpp/server/open_executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cpp/agent/fakes.hpp"
+
+namespace tmesh::server {
+namespace {
+
+using Limits = OpenExecutor::Limits;
+
+struct Job final : OpenJob {
+  std::function<void()> run;
+  int runs = 0;
+
+ private:
+  void on_run() override {
+    runs++;
+    if (run) run();
+  }
+};
+
+struct OpenExecutorTest : testing::Test {
+  test::FakeTimers timers;
+  std::optional<OpenExecutor> made;  // outlives the jobs
+  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<std::string> started;
+
+  Job& make(const std::string& name = "") {
+    jobs.push_back(std::make_unique<Job>());
+    jobs.back()->run = [this, name] { started.push_back(name); };
+    return *jobs.back();
+  }
+  OpenExecutor& with(const Limits& limits) { return made.emplace(timers, limits); }
+  void turn() { timers.advance(0); }
+};
+
+TEST_F(OpenExecutorTest, NothingRunsInsideSubmit) {
+  OpenExecutor& executor = with(Limits{});
+  Job& job = make("a");
+  ASSERT_TRUE(executor.submit(job, "token", 1));
+  EXPECT_EQ(job.runs, 0);
+  EXPECT_FALSE(job.is_running());
+  turn();
+  EXPECT_EQ(job.runs, 1);
+  EXPECT_TRUE(job.is_running());
+}
+
+TEST_F(OpenExecutorTest, AtMostConcurrentMaxRun) {
+  OpenExecutor& executor = with(Limits{3, 100, 100});
+  for (uint64_t i = 0; i < 10; i++) ASSERT_TRUE(executor.submit(make(), "t" + std::to_string(i), i));
+  turn();
+  EXPECT_EQ(executor.running_count(), 3u);
+  EXPECT_EQ(executor.waiting_count(), 7u);
+  jobs[0]->finish();
+  EXPECT_EQ(executor.running_count(), 2u) << "the next does not start inside finish()";
+  turn();
+  EXPECT_EQ(executor.running_count(), 3u);
+}
+
+TEST_F(OpenExecutorTest, AtMostPerLinkMaxRunOfOneLink) {
+  OpenExecutor& executor = with(Limits{10, 100, 2});
+  for (int i = 0; i < 5; i++) ASSERT_TRUE(executor.submit(make("one"), "t", 1));
+  ASSERT_TRUE(executor.submit(make("two"), "t", 2));
+  turn();
+  EXPECT_EQ(executor.running_count(), 3u) << "two of link 1, one of link 2";
+  jobs[0]->finish();
+  turn();
+  EXPECT_EQ(executor.running_count(), 3u);
+}
+
+TEST_F(OpenExecutorTest, OneLinkMayFillHalfOfTheQueue) {
+  OpenExecutor& executor = with(Limits{1, 8, 1});
+  for (int i = 0; i < 4; i++) ASSERT_TRUE(executor.submit(make(), "t", 1));
+  Job& refused = make();
+  EXPECT_FALSE(executor.submit(refused, "t", 1));
+  EXPECT_EQ(executor.stats().refused_count, 1u);
+  EXPECT_TRUE(executor.submit(refused, "t", 2)) << "a refused job may be offered again";
+}
+
+TEST_F(OpenExecutorTest, AtMostPendingMaxWait) {
+  OpenExecutor& executor = with(Limits{1, 4, 1});
+  for (uint64_t i = 0; i < 4; i++) ASSERT_TRUE(executor.submit(make(), "t" + std::to_string(i), i));
+  EXPECT_FALSE(executor.submit(make(), "t9", 9));
+  EXPECT_EQ(executor.links_count(), 4u) << "nothing is kept about a link that was refused";
+}
+
+TEST_F(OpenExecutorTest, TokensTakeTurnsAndThenTheirLinks) {
+  OpenExecutor& executor = with(Limits{1, 100, 10});
+  for (int i = 0; i < 3; i++) ASSERT_TRUE(executor.submit(make("a1"), "a", 1));
+  for (int i = 0; i < 3; i++) ASSERT_TRUE(executor.submit(make("a2"), "a", 2));
+  for (int i = 0; i < 2; i++) ASSERT_TRUE(executor.submit(make("b3"), "b", 3));
+  for (std::size_t i = 0; i < 8; i++) {
+    turn();
+    ASSERT_EQ(started.size(), i + 1);
+    for (auto& job : jobs) {
+      if (job->is_running()) job->finish();
+    }
+  }
+  EXPECT_EQ(started, (std::vector<std::string>{"a1", "b3", "a2", "b3", "a1", "a2", "a1", "a2"}));
+}
+
+TEST_F(OpenExecutorTest, TenThousandOpensOfOneClientDelayAnothersByOneJobAtMost) {
+  OpenExecutor& executor = with(Limits{1, 1024, 128});
+  std::size_t accepted = 0;
+  for (int i = 0; i < 10'000; i++) accepted += executor.submit(make("flood"), "flood", 1);
+  EXPECT_EQ(accepted, 512u);
+  turn();  // the flood's first runs
+  ASSERT_TRUE(executor.submit(make("other"), "other", 2));
+  const std::size_t before = started.size();
+  for (int i = 0; i < 2; i++) {
+    for (auto& job : jobs) {
+      if (job->is_running()) job->finish();
+    }
+    turn();
+  }
+  ASSERT_EQ(started.size(), before + 2);
+  EXPECT_TRUE(started[before] == "other" || started[before + 1] == "other");
+}
+
+TEST_F(OpenExecutorTest, ASlotReturnsOnceWhenFinishIsRepeated) {
+  OpenExecutor& executor = with(Limits{2, 10, 2});
+  ASSERT_TRUE(executor.submit(make(), "t", 1));
+  ASSERT_TRUE(executor.submit(make(), "t", 1));
+  turn();
+  jobs[0]->finish();
+  jobs[0]->finish();
+  EXPECT_EQ(executor.running_count(), 1u);
+  jobs.erase(jobs.begin());
+  EXPECT_EQ(executor.running_count(), 1u);
+  jobs.clear();
+  EXPECT_EQ(executor.running_count(), 0u);
+  EXPECT_EQ(executor.links_count(), 0u);
+}
+
+TEST_F(OpenExecutorTest, ADestroyedWaitingJobLeavesTheQueue) {
+  OpenExecutor& executor = with(Limits{1, 10, 1});
+  for (int i = 0; i < 3; i++) ASSERT_TRUE(executor.submit(make(std::to_string(i)), "t", 1));
+  turn();
+  jobs.erase(jobs.begin() + 1);
+  EXPECT_EQ(executor.waiting_count(), 1u);
+  jobs.erase(jobs.begin());
+  turn();
+  EXPECT_EQ(started, (std::vector<std::string>{"0", "2"}));
+  jobs.clear();
+  EXPECT_EQ(executor.tokens_count(), 0u);
+  EXPECT_EQ(executor.links_count(), 0u);
+}
+
+TEST_F(OpenExecutorTest, AJobMayDestroyItselfInOnRun) {
+  OpenExecutor& executor = with(Limits{2, 10, 2});
+  Job& job = make();
+  job.run = [this] { jobs.erase(jobs.begin()); };
+  ASSERT_TRUE(executor.submit(job, "t", 1));
+  ASSERT_TRUE(executor.submit(make("next"), "t", 1));
+  turn();
+  EXPECT_EQ(executor.running_count(), 1u);
+  EXPECT_EQ(started, std::vector<std::string>{"next"});
+}
+
+TEST_F(OpenExecutorTest, AJobMayDestroyAllOthersInOnRun) {
+  OpenExecutor& executor = with(Limits{4, 20, 4});
+  for (uint64_t i = 0; i < 6; i++) ASSERT_TRUE(executor.submit(make(), i % 2 == 0 ? "a" : "b", i));
+  jobs[1]->run = [this] { jobs.clear(); };
+  turn();
+  EXPECT_EQ(executor.running_count(), 0u);
+  EXPECT_EQ(executor.waiting_count(), 0u);
+  EXPECT_EQ(executor.links_count(), 0u);
+  EXPECT_EQ(executor.tokens_count(), 0u);
+}
+
+TEST_F(OpenExecutorTest, AJobMaySubmitOthersInOnRun) {
+  OpenExecutor& executor = with(Limits{4, 20, 4});
+  Job& inner = make("inner");
+  Job& outer = make();
+  outer.run = [&] { EXPECT_TRUE(executor.submit(inner, "t", 1)); };
+  ASSERT_TRUE(executor.submit(outer, "t", 1));
+  turn();
+  EXPECT_EQ(started, std::vector<std::string>{"inner"});
+}
+
+TEST_F(OpenExecutorTest, AnOrphanKeepsItsSlotUntilItsWorkEnds) {
+  OpenExecutor& executor = with(Limits{1, 10, 1});
+  ASSERT_TRUE(executor.submit(make(), "t", 1));
+  ASSERT_TRUE(executor.submit(make("next"), "t", 1));
+  turn();
+  timers.advance(60'000'000);  // its owner went away long ago; nobody called finish()
+  EXPECT_TRUE(started == std::vector<std::string>{""});
+  jobs[0]->finish();
+  turn();
+  EXPECT_EQ(started.back(), "next");
+}
+
+TEST_F(OpenExecutorTest, TheExecutorMayGoBeforeItsTimer) {
+  ASSERT_TRUE(with(Limits{}).submit(make(), "t", 1));
+  jobs.clear();
+  made.reset();
+  EXPECT_EQ(timers.count(), 0u);
+  turn();
+}
+
+// Random submits, ends and destructions against a model of the rules.
+struct Model : OpenExecutorTest {
+  static constexpr Limits kLimits{4, 16, 2};
+  struct Entry {
+    std::unique_ptr<Job> job;
+    uint64_t link = 0;
+    bool is_running = false;
+  };
+  OpenExecutor& executor = with(kLimits);
+  std::vector<Entry> entries;
+  // [u][v]: starts of v since u could start and did not
+  std::map<std::string, std::map<std::string, int>> passed;
+
+  static std::string token_of(uint64_t link) { return "t" + std::to_string(link / 2); }
+  std::size_t count(bool is_running, int64_t link = -1) const {
+    return static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), [&](const Entry& e) {
+      return e.is_running == is_running && (link < 0 || e.link == static_cast<uint64_t>(link));
+    }));
+  }
+  bool can_start(const std::string& token) const {
+    return std::any_of(entries.begin(), entries.end(), [&](const Entry& e) {
+      return !e.is_running && token_of(e.link) == token &&
+             count(true, static_cast<int64_t>(e.link)) < kLimits.per_link_max;
+    });
+  }
+  std::set<std::string> startable() const {
+    std::set<std::string> out;
+    for (const Entry& e : entries) {
+      if (can_start(token_of(e.link))) out.insert(token_of(e.link));
+    }
+    return out;
+  }
+  void forget() {
+    const auto now = startable();
+    std::erase_if(passed, [&](const auto& p) { return !now.contains(p.first); });
+  }
+  void on_started(Job* job) {
+    const auto it =
+        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.job.get() == job; });
+    ASSERT_NE(it, entries.end());
+    for (const Entry& e : entries) {  // first in, first out within a link
+      if (&e == &*it) break;
+      ASSERT_FALSE(e.link == it->link && !e.is_running) << "overtaken";
+    }
+    const std::string token = token_of(it->link);
+    for (const std::string& other : startable()) {
+      if (other == token) continue;
+      ASSERT_LE(++passed[other][token], 1) << other << " waited for two turns of " << token;
+    }
+    passed.erase(token);
+    it->is_running = true;
+    forget();
+  }
+  void check() {
+    ASSERT_EQ(executor.running_count(), count(true));
+    ASSERT_EQ(executor.waiting_count(), count(false));
+    ASSERT_LE(count(true), kLimits.concurrent_max);
+    std::set<uint64_t> links;
+    for (const Entry& e : entries) {
+      links.insert(e.link);
+      ASSERT_LE(count(true, static_cast<int64_t>(e.link)), kLimits.per_link_max);
+      ASSERT_EQ(e.job->is_running(), e.is_running);
+      ASSERT_EQ(e.job->runs, e.is_running ? 1 : 0);
+    }
+    ASSERT_EQ(executor.links_count(), links.size());
+  }
+};
+
+TEST_F(Model, HoldsUnderRandomOperations) {
+  for (uint32_t seed = 1; seed <= 30; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto below = [&](uint64_t n) { return random() % n; };
+    for (int step = 0; step < 400; step++) {
+      SCOPED_TRACE("step " + std::to_string(step));
+      const uint64_t op = below(10);
+      if (op < 5) {
+        const uint64_t link = below(6);
+        const bool has_room = count(false) < kLimits.pending_max &&
+                              count(false, static_cast<int64_t>(link)) < kLimits.pending_max / 2;
+        auto job = std::make_unique<Job>();
+        job->run = [this, raw = job.get()] { on_started(raw); };
+        ASSERT_EQ(executor.submit(*job, token_of(link), link), has_room);
+        if (has_room) entries.push_back({std::move(job), link, false});
+      } else if (op < 9) {
+        if (!entries.empty()) {
+          const auto it = entries.begin() + static_cast<std::ptrdiff_t>(below(entries.size()));
+          if (it->is_running && below(2) == 0) it->job->finish();
+          entries.erase(it);
+        }
+      } else {
+        turn();
+        if (HasFatalFailure()) return;
+        ASSERT_TRUE(count(true) == kLimits.concurrent_max || startable().empty())
+            << "a slot is free and not used";
+      }
+      forget();
+      check();
+      if (HasFatalFailure()) return;
+    }
+    entries.clear();
+    ASSERT_EQ(executor.running_count() + executor.waiting_count(), 0u);
+    ASSERT_EQ(executor.links_count() + executor.tokens_count(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace tmesh::server

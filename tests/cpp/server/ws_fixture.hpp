@@ -1,0 +1,74 @@
+// The server's HTTP side on loopback over a real database whose thread a test can stop.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cpp/http/router.hpp"
+#include "cpp/http/server.hpp"
+#include "cpp/server/database.hpp"
+#include "tests/cpp/agent/fakes.hpp"
+#include "tests/cpp/net/loop_fixture.hpp"
+#include "tests/cpp/server/admin_fixture.hpp"
+
+namespace tmesh::test {
+
+// Rows of ServiceFixture in a database of their own.
+struct Rows : ServiceFixture {
+  Rows() { SetUp(); }
+  void TestBody() override {}
+};
+
+class WsFixture : public net::LoopTest {
+ protected:
+  WsFixture() {
+    // The database's thread waits as long as a test holds the lock.
+    database = std::move(*server::Database::create(loop(), open_db(rows.path, 60'000)));
+  }
+  // The paths' handlers are added by the test before this.
+  void serve() {
+    http_server = std::make_unique<http::Server>(loop(), router, http::ServerOptions{}, nullptr);
+    ASSERT_TRUE(http_server->listen("127.0.0.1", 0));
+  }
+  net::RawClient request(std::string_view text) {
+    net::RawClient client(http_server->port());
+    EXPECT_EQ(client.send(text), text.size());
+    return client;
+  }
+  std::string status_of(net::RawClient& client) {
+    EXPECT_TRUE(run_until(
+        [&] { return client.pump().received.find("\r\n\r\n") != std::string::npos || client.is_over(); }));
+    return client.received.substr(0, client.received.find("\r\n"));
+  }
+  static std::string upgrade_text(std::string_view path, std::string_view token, std::string_view more = "") {
+    return "GET " + std::string(path) +
+           " HTTP/1.1\r\nHost: a\r\nOrigin: http://a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+           "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+           "Authorization: Bearer " +
+           std::string(token) + "\r\n" + std::string(more) + "\r\n";
+  }
+  // From here on whatever writes waits on the database's thread, and what comes behind it.
+  void stop_database() {
+    lock.emplace(std::move(*storage::Transaction::write(*rows.db)));
+    auto ticket =
+        database->authenticate(rows.client.secret, server::TokenType::client,
+                               Delegate<void(Result<server::Identity>)>::free<&WsFixture::ignore>(nullptr));
+    ASSERT_TRUE(ticket);
+    blocker = std::move(*ticket);
+  }
+  void release_database() { lock.reset(); }
+  static void ignore(void*, Result<server::Identity>) {}
+
+  Rows rows;
+  FakeTimers timers;
+  std::optional<storage::Transaction> lock;
+  std::unique_ptr<server::Database> database;
+  Ticket blocker;
+  http::Router router;
+  std::unique_ptr<http::Server> http_server;
+};
+
+}  // namespace tmesh::test

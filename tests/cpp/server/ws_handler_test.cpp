@@ -1,0 +1,304 @@
+#include "cpp/server/ws_handler.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <list>
+
+#include "cpp/base/log.hpp"
+#include "tests/cpp/server/ws_fixture.hpp"
+#include "tests/cpp/session/fake_server.hpp"
+
+namespace tmesh::server {
+namespace {
+
+using test::Peer;
+
+constexpr const char* kAllOffers =
+    "Sec-WebSocket-Protocol: tunnelmesh.v1.open-result.flow-control.metadata, "
+    "tunnelmesh.v1.open-result.flow-control, tunnelmesh.v1.open-result, tunnelmesh.v1\r\n";
+constexpr const char* kSwitched = "HTTP/1.1 101 Switching Protocols";
+
+struct WsHandlerTest : test::WsFixture {
+  ~WsHandlerTest() override {
+    release_database();
+    peers.clear();
+    http_server.reset();
+    streams.reset();
+    handler.reset();
+  }
+  void start() {
+    streams.emplace(loop(), *database, registry, config.stream);
+    handler.emplace(loop(), config, *database, registry, *streams);
+    router.add("/ws/agent", {}, *handler);
+    router.add("/ws/client", {}, *handler);
+    serve();
+  }
+  std::string agent_text() { return upgrade_text("/ws/agent", rows.agent_token.secret.reveal()); }
+  std::string client_text(std::string_view more = kAllOffers) {
+    return upgrade_text("/ws/client", rows.client.secret.reveal(), more);
+  }
+  std::string chosen(net::RawClient& client) {
+    EXPECT_EQ(status_of(client), kSwitched);
+    const std::size_t at = client.received.find("Sec-WebSocket-Protocol: ");
+    if (at == std::string::npos) return "";
+    return client.received.substr(at + 24, client.received.find("\r\n", at) - at - 24);
+  }
+  // The far end of an upgraded connection as a link.
+  Peer& link(net::RawClient client, bool is_opener) {
+    EXPECT_EQ(status_of(client), kSwitched);
+    peers.push_back(std::make_unique<Peer>(loop(), client.release(), nullptr));
+    EXPECT_TRUE(run_until([&] { return peers.back()->ready.has_value(); }));
+    peers.back()->become_link(test::mux_config(is_opener), true);
+    return *peers.back();
+  }
+  std::string hello(const std::string& connection) {
+    return R"({"agent_id":")" + rows.home.id + R"(","connection_id":")" + connection +
+           R"(","node_id":"n","epoch":1,"revision":1,"reported_at":"2026-01-02T03:04:05Z","items":[],)"
+           R"("capabilities":["stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1"]})";
+  }
+
+  void pass_a_stream();
+
+  AgentRegistry registry{64};
+  config::ServerConfig config;
+  std::optional<ClientStreamService> streams;
+  std::optional<WsHandler> handler;
+  std::list<std::unique_ptr<Peer>> peers;
+};
+
+TEST_F(WsHandlerTest, TokensThatAreNotGoodGet401AndNothingElse) {
+  start();
+  const std::string agent_secret(rows.agent_token.secret.reveal());
+  const std::string client_secret(rows.client.secret.reveal());
+  for (const std::string& text :
+       {upgrade_text("/ws/client", "nonsense"), upgrade_text("/ws/client", agent_secret),
+        upgrade_text("/ws/agent", client_secret), upgrade_text("/ws/agent", "nonsense")}) {
+    net::RawClient client = request(text);
+    EXPECT_EQ(status_of(client), "HTTP/1.1 401 Unauthorized");
+    EXPECT_NE(client.received.find("WWW-Authenticate: Bearer"), std::string::npos);
+    EXPECT_EQ(client.received.find("agent"), std::string::npos) << "the reason stays here";
+  }
+  EXPECT_EQ(handler->links_count(), 0u);
+  EXPECT_EQ(handler->upgrades_count(), 0u);
+}
+
+TEST_F(WsHandlerTest, RequestsThatAreNoHandshakeAreRefusedWithoutTheDatabase) {
+  config.allowed_origins = {"https://good.example"};
+  start();
+  stop_database();
+  net::RawClient origin = request(client_text());
+  EXPECT_EQ(status_of(origin), "HTTP/1.1 403 Forbidden");
+  net::RawClient plain = request("GET /ws/client HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(plain), "HTTP/1.1 426 Upgrade Required");
+  net::RawClient no_token = request(
+      "GET /ws/agent HTTP/1.1\r\nHost: a\r\nOrigin: https://good.example\r\nUpgrade: websocket\r\n"
+      "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+      "dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  EXPECT_EQ(status_of(no_token), "HTTP/1.1 401 Unauthorized");
+  EXPECT_EQ(handler->upgrades_count(), 0u);
+}
+
+TEST_F(WsHandlerTest, ADatabaseThatFailsIs503) {
+  start();
+  test::run_sql(*rows.db, "DROP TABLE service_tokens");
+  net::RawClient client = request(client_text());
+  EXPECT_EQ(status_of(client), "HTTP/1.1 503 Service Unavailable");
+  EXPECT_EQ(client.received.find("service_tokens"), std::string::npos);
+}
+
+TEST_F(WsHandlerTest, TheBestOfferedSubProtocolIsChosen) {
+  start();
+  net::RawClient all = request(client_text());
+  EXPECT_EQ(chosen(all), "tunnelmesh.v1.open-result.flow-control.metadata");
+  net::RawClient old =
+      request(client_text("Sec-WebSocket-Protocol: tunnelmesh.v1, tunnelmesh.v1.open-result\r\n"));
+  EXPECT_EQ(chosen(old), "tunnelmesh.v1.open-result");
+  net::RawClient none = request(client_text(""));
+  EXPECT_EQ(chosen(none), "");
+  net::RawClient unknown = request(client_text("Sec-WebSocket-Protocol: chat\r\n"));
+  EXPECT_EQ(chosen(unknown), "") << "never what was not offered";
+}
+
+TEST_F(WsHandlerTest, CapabilitiesSwitchedOffAreNotChosen) {
+  config.capabilities.flow_control = false;
+  start();
+  net::RawClient client = request(client_text());
+  EXPECT_EQ(chosen(client), "tunnelmesh.v1.open-result");
+}
+
+TEST_F(WsHandlerTest, WithoutOpenResultClientsAreLegacy) {
+  config.capabilities.open_result = false;
+  start();
+  net::RawClient client = request(client_text());
+  EXPECT_EQ(chosen(client), "tunnelmesh.v1");
+}
+
+TEST_F(WsHandlerTest, AnAgentsOfferIsNotAnswered) {
+  start();
+  net::RawClient agent = request(upgrade_text("/ws/agent", rows.agent_token.secret.reveal(), kAllOffers));
+  EXPECT_EQ(chosen(agent), "");
+}
+
+TEST_F(WsHandlerTest, APeerThatGoesDuringTheLookupLeavesNothing) {
+  start();
+  stop_database();
+  {
+    net::RawClient client = request(client_text());
+    net::RawClient agent = request(agent_text());
+    ASSERT_TRUE(run_until([&] { return handler->upgrades_count() == 2; }));
+    client.reset();
+  }
+  ASSERT_TRUE(run_until([&] { return handler->upgrades_count() == 0; }));
+  release_database();
+  net::RawClient next = request(client_text());
+  EXPECT_EQ(status_of(next), kSwitched);
+  ASSERT_TRUE(run_until([&] { return handler->links_count() == 1; }));
+}
+
+TEST_F(WsHandlerTest, ADrainRefusesNewLinksAndThoseBeingLookedUp) {
+  start();
+  stop_database();
+  net::RawClient before = request(client_text());
+  ASSERT_TRUE(run_until([&] { return handler->upgrades_count() == 1; }));
+  handler->begin_drain();
+  net::RawClient after = request(agent_text());
+  EXPECT_EQ(status_of(after), "HTTP/1.1 503 Service Unavailable");
+  release_database();
+  EXPECT_EQ(status_of(before), "HTTP/1.1 503 Service Unavailable");
+  EXPECT_EQ(handler->links_count(), 0u);
+}
+
+TEST_F(WsHandlerTest, TheServerMayCloseWithUpgradesInFlight) {
+  start();
+  stop_database();
+  std::list<net::RawClient> clients;
+  for (int i = 0; i < 5; i++) clients.push_back(request(i % 2 == 0 ? client_text() : agent_text()));
+  ASSERT_TRUE(run_until([&] { return handler->upgrades_count() == 5; }));
+  http_server->close();
+  EXPECT_EQ(handler->upgrades_count(), 0u);
+}
+
+TEST_F(WsHandlerTest, MayGoWithUpgradesInFlight) {
+  start();
+  stop_database();
+  net::RawClient client = request(client_text());
+  ASSERT_TRUE(run_until([&] { return handler->upgrades_count() == 1; }));
+  http_server.reset();
+  streams.reset();
+  handler.reset();
+  release_database();
+  EXPECT_TRUE(run_until([&] { return client.is_over(); }));
+}
+
+TEST_F(WsHandlerTest, TwoLinksOfOneAgentAndTwoOfOneConnectionId) {
+  start();
+  net::RawClient raw[3] = {request(agent_text()), request(agent_text()), request(agent_text())};
+  Peer& a = link(std::move(raw[0]), false);
+  Peer& b = link(std::move(raw[1]), false);
+  Peer& c = link(std::move(raw[2]), false);
+  a.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  b.control(TMESH_FRAME_AGENT_HELLO, hello("c2"));
+  ASSERT_TRUE(run_until([&] { return registry.links_count(rows.home.id) == 2; }));
+  c.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  ASSERT_TRUE(run_until([&] { return c.controls.size() == 1; }));
+  EXPECT_NE(c.controls[0].second.find("stale_epoch"), std::string::npos);
+  EXPECT_EQ(registry.links_count(rows.home.id), 2u);
+  EXPECT_EQ(handler->links_count(), 3u) << "the refused one has its second";
+}
+
+TEST_F(WsHandlerTest, ADrainTellsClientsFirstAndAgentsLater) {
+  start();
+  Peer& agent = link(request(agent_text()), false);
+  agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  ASSERT_TRUE(run_until([&] { return agent.controls.size() == 1; }));
+  Peer& client = link(request(client_text()), true);
+  handler->begin_drain();
+  ASSERT_TRUE(run_until([&] { return client.goaways_count == 1; }));
+  EXPECT_EQ(agent.goaways_count, 0u);
+  EXPECT_NE(registry.select(rows.home.id, 0), nullptr) << "opens in flight still find their agent";
+  handler->drain_agents();
+  handler->drain_agents();
+  ASSERT_TRUE(run_until([&] { return agent.goaways_count == 1; }));
+  EXPECT_EQ(registry.select(rows.home.id, 0), nullptr);
+}
+
+TEST_F(WsHandlerTest, AWriterElsewhereDoesNotHoldUpUpgradesAndOpens) {
+  blocker.cancel();
+  database = std::move(*Database::create(loop(), test::open_db(rows.path, Database::kBusyTimeout_ms)));
+  start();
+  lock.emplace(std::move(*storage::Transaction::write(*rows.db)));
+  net::RawClient client = request(client_text());
+  EXPECT_TRUE(run_until([&] { return !client.pump().received.empty(); }, 3'000'000));
+  EXPECT_EQ(status_of(client), kSwitched);
+}
+
+// Everything that a stream's life writes to the log, at the most talkative level.
+TEST_F(WsHandlerTest, TheLogHasNoTargetAndNoSecret) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  log::set_fd(fileno(file));
+  log::set_level(log::Level::debug);
+  start();
+  net::RawClient refused = request(upgrade_text("/ws/client", "wrong-secret"));
+  EXPECT_EQ(status_of(refused), "HTTP/1.1 401 Unauthorized");
+  pass_a_stream();
+  log::set_level(log::Level::info);
+  log::set_fd(2);
+  std::rewind(file);
+  std::string text(65536, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_NE(text.find("relay_done"), std::string::npos);
+  EXPECT_NE(text.find("link_refused"), std::string::npos) << text;
+  for (const std::string& secret :
+       {std::string("example.com"), std::string("wrong-secret"), std::string(rows.client.secret.reveal()),
+        std::string(rows.agent_token.secret.reveal()), std::string("127.0.0.1")}) {
+    EXPECT_EQ(text.find(secret), std::string::npos) << secret << "\n" << text;
+  }
+}
+
+TEST_F(WsHandlerTest, AStreamFromAClientReachesItsAgentAndBack) {
+  start();
+  pass_a_stream();
+}
+
+void WsHandlerTest::pass_a_stream() {
+  Peer& agent = link(request(agent_text()), false);
+  agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  agent.on_stream = [](test::PeerStream& s) { s.answer(tmesh_open_accept()); };
+  ASSERT_TRUE(run_until([&] { return agent.controls.size() == 1; }));
+  Peer& client = link(request(client_text()), true);
+  tmesh_open_stream open{};
+  std::memcpy(open.agent_id, rows.home.id.data(), rows.home.id.size());
+  std::strcpy(open.target_host, "DB.example.COM.");
+  open.target_port = 443;
+  tmesh_open_params params{&open, true, TMESH_WINDOW_INITIAL_BYTES};
+  tmesh_status why{};
+  tmesh_stream* raw = tmesh_mux_open(client.link.mux(), &params, &why);
+  ASSERT_NE(raw, nullptr);
+  test::PeerStream stream(raw, open);
+  ASSERT_TRUE(run_until([&] { return raw->state == TMESH_STREAM_OPEN; }));
+  ASSERT_EQ(agent.streams.size(), 1u);
+  EXPECT_STREQ(agent.streams.front().open.target_host, "db.example.com");
+  EXPECT_EQ(handler->client_streams_count(), 1u);
+  EXPECT_EQ(streams->relays_count(), 1u);
+  stream.send(std::string(1'000'000, 'x'));
+  agent.streams.front().send(std::string(1'000'000, 'y'));
+  ASSERT_TRUE(run_until([&] {
+    return agent.streams.front().received.size() == 1'000'000 && stream.received.size() == 1'000'000;
+  }));
+  handler->begin_drain();
+  ASSERT_TRUE(run_until([&] { return client.goaways_count == 1; }));
+  stream.send("after goaway");
+  ASSERT_TRUE(run_until([&] { return agent.streams.front().received.size() == 1'000'012; }));
+  client.link.close();
+  ASSERT_TRUE(
+      run_until([&] { return handler->client_streams_count() == 0 && streams->relays_count() == 0; }));
+  ASSERT_TRUE(run_until([&] { return agent.streams.front().over.has_value(); }));
+  agent.link.close();
+  ASSERT_TRUE(run_until([&] { return handler->links_count() == 0; }));
+  EXPECT_EQ(registry.links_count(rows.home.id), 0u);
+}
+
+}  // namespace
+}  // namespace tmesh::server
