@@ -6,8 +6,8 @@
 
 #include "cpp/base/address.hpp"
 #include "cpp/base/delegate.hpp"
-#include "cpp/base/ticket.hpp"
 #include "cpp/base/result.hpp"
+#include "cpp/base/ticket.hpp"
 
 namespace tmesh {
 
