@@ -4,8 +4,12 @@
 
 #include "core/base/check.h"
 
-static size_t block_len(const struct tmesh_block* b) { return b->end_bytes - b->begin_bytes; }
-static size_t block_room(const struct tmesh_block* b) { return TMESH_BLOCK_BYTES - b->end_bytes; }
+static size_t block_len(const struct tmesh_block* b) {
+  return b->end_bytes - b->begin_bytes;
+}
+static size_t block_room(const struct tmesh_block* b) {
+  return TMESH_BLOCK_BYTES - b->end_bytes;
+}
 
 static void push_block(struct tmesh_chunkq* q, struct tmesh_block* b) {
   b->next = NULL;

@@ -69,7 +69,9 @@ static inline void tmesh_writer_bytes(struct tmesh_writer* w, const void* data, 
   w->at += n;
   w->left_bytes -= n;
 }
-static inline void tmesh_writer_u8(struct tmesh_writer* w, uint8_t v) { tmesh_writer_bytes(w, &v, 1); }
+static inline void tmesh_writer_u8(struct tmesh_writer* w, uint8_t v) {
+  tmesh_writer_bytes(w, &v, 1);
+}
 static inline void tmesh_writer_u16(struct tmesh_writer* w, uint16_t v) {
   uint8_t b[2] = {(uint8_t)(v >> 8), (uint8_t)v};
   tmesh_writer_bytes(w, b, 2);

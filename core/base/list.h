@@ -20,15 +20,19 @@ struct tmesh_list {
 };
 
 /* The struct that contains the node `member`. */
-#define TMESH_CONTAINER(ptr, type, member) ((type*)((char*)(ptr)-offsetof(type, member)))
+#define TMESH_CONTAINER(ptr, type, member) ((type*)((char*)(ptr) - offsetof(type, member)))
 
 static inline void tmesh_list_init(struct tmesh_list* l) {
   l->next = l;
   l->prev = l;
 }
-static inline bool tmesh_list_empty(const struct tmesh_list* l) { return l->next == l; }
+static inline bool tmesh_list_empty(const struct tmesh_list* l) {
+  return l->next == l;
+}
 /* For a node: whether it is in a list. */
-static inline bool tmesh_list_linked(const struct tmesh_list* node) { return node->next != node; }
+static inline bool tmesh_list_linked(const struct tmesh_list* node) {
+  return node->next != node;
+}
 static inline void tmesh_list_insert_after(struct tmesh_list* at, struct tmesh_list* node) {
   node->next = at->next;
   node->prev = at;

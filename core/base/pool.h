@@ -33,7 +33,7 @@ struct tmesh_pool {
   size_t cached_max;
   size_t live_count; /* blocks handed out */
   size_t live_peak_count;
-  size_t budget_count;   /* live_count never passes it */
+  size_t budget_count;    /* live_count never passes it */
   uint64_t refused_count; /* allocations refused by the budget or the system */
 };
 

@@ -51,20 +51,20 @@ enum tmesh_code {
   TMESH_E_LIMIT,             /* a count limit is reached */
   TMESH_E_TIMEOUT,
   TMESH_E_CANCELLED,
-  TMESH_E_RESET,             /* the peer reset the stream */
-  TMESH_E_CLOSED,            /* the link or socket is gone */
-  TMESH_E_IO,                /* read or write failed */
-  TMESH_E_REFUSED,           /* connection refused */
+  TMESH_E_RESET,   /* the peer reset the stream */
+  TMESH_E_CLOSED,  /* the link or socket is gone */
+  TMESH_E_IO,      /* read or write failed */
+  TMESH_E_REFUSED, /* connection refused */
   TMESH_E_NET_UNREACHABLE,
   TMESH_E_HOST_UNREACHABLE,
-  TMESH_E_DNS,               /* the name does not resolve */
-  TMESH_E_POLICY,            /* a rule forbids it */
-  TMESH_E_WS_PROTOCOL,       /* RFC 6455 violation */
-  TMESH_E_WS_TEXT,           /* a text message where only binary is spoken */
-  TMESH_E_HTTP,              /* malformed or unacceptable HTTP message */
-  TMESH_E_TLS,               /* handshake or record failure */
-  TMESH_E_TLS_VERIFY,        /* peer certificate or name not accepted */
-  TMESH_E_UNSUPPORTED,       /* a capability the other side lacks */
+  TMESH_E_DNS,         /* the name does not resolve */
+  TMESH_E_POLICY,      /* a rule forbids it */
+  TMESH_E_WS_PROTOCOL, /* RFC 6455 violation */
+  TMESH_E_WS_TEXT,     /* a text message where only binary is spoken */
+  TMESH_E_HTTP,        /* malformed or unacceptable HTTP message */
+  TMESH_E_TLS,         /* handshake or record failure */
+  TMESH_E_TLS_VERIFY,  /* peer certificate or name not accepted */
+  TMESH_E_UNSUPPORTED, /* a capability the other side lacks */
   TMESH_CODE_COUNT,
 };
 
@@ -89,7 +89,9 @@ static inline struct tmesh_status tmesh_err_session(enum tmesh_code code) {
   struct tmesh_status st = {(uint8_t)code, TMESH_SCOPE_SESSION};
   return st;
 }
-static inline bool tmesh_is_ok(struct tmesh_status st) { return st.code == TMESH_OK; }
+static inline bool tmesh_is_ok(struct tmesh_status st) {
+  return st.code == TMESH_OK;
+}
 
 /* Stable lower-case name of a code ("window_exceeded"), for counters and logs.
  * Any value outside the enum gives "unknown". Static text. */

@@ -20,9 +20,10 @@ struct tmesh_dial;
 enum tmesh_dial_phase { TMESH_DIAL_DNS, TMESH_DIAL_CONNECT };
 
 struct tmesh_dial_result {
-  struct tmesh_status status; /* OK; DNS, REFUSED, NET_UNREACHABLE, HOST_UNREACHABLE, TIMEOUT, POLICY, IO (stream scope) */
-  uint8_t phase;              /* where it failed: enum tmesh_dial_phase */
-  int fd;                     /* connected, non-blocking; owned by the callee; -1 on failure */
+  struct tmesh_status
+      status;    /* OK; DNS, REFUSED, NET_UNREACHABLE, HOST_UNREACHABLE, TIMEOUT, POLICY, IO (stream scope) */
+  uint8_t phase; /* where it failed: enum tmesh_dial_phase */
+  int fd;        /* connected, non-blocking; owned by the callee; -1 on failure */
   uint64_t dns_us, connect_us;
 };
 
@@ -31,7 +32,7 @@ typedef void (*tmesh_dial_fn)(void* ctx, const struct tmesh_dial_result* result)
 struct tmesh_dial_params {
   const char* host; /* copied */
   uint16_t port;
-  uint32_t timeout_ms; /* for everything, from now */
+  uint32_t timeout_ms;         /* for everything, from now */
   uint32_t connect_timeout_ms; /* each attempt; 0 = only the above */
   /* May be NULL. is_name: the host was a name, not a literal. Returns whether the address may be dialled. */
   bool (*filter)(void* ctx, const struct tmesh_address* address, bool is_name);
@@ -40,8 +41,10 @@ struct tmesh_dial_params {
 };
 
 /* NO_MEMORY, DNS (refused name), LIMIT. */
-TMESH_MUST_CHECK struct tmesh_status tmesh_dial_start(struct tmesh_loop* loop, struct tmesh_resolver* resolver,
-                                                     const struct tmesh_dial_params* params, struct tmesh_dial** dial);
+TMESH_MUST_CHECK struct tmesh_status tmesh_dial_start(struct tmesh_loop* loop,
+                                                      struct tmesh_resolver* resolver,
+                                                      const struct tmesh_dial_params* params,
+                                                      struct tmesh_dial** dial);
 /* No callback afterwards; sockets are closed; the pointer is dead. */
 void tmesh_dial_cancel(struct tmesh_dial* dial);
 

@@ -174,6 +174,12 @@ bool tmesh_mux_dispatch(struct tmesh_mux* m) {
     unsigned events = s->events;
     size_t written_bytes = s->written_bytes;
     s->events = 0;
+    if ((events & TMESH_STREAM_EV_OVER) != 0 && (events & TMESH_STREAM_EV_RESULT) != 0) {
+      /* The answer first; the end in the next call, to whoever has the stream by then. */
+      events = TMESH_STREAM_EV_RESULT;
+      s->events = TMESH_STREAM_EV_OVER;
+      tmesh_list_push_back(&m->events, &s->in_events);
+    }
     s->on_event(s->user, s, events);
     /* The callee may have released s. */
     if ((events & TMESH_STREAM_EV_WRITTEN) != 0 && tmesh_idmap_get(&m->streams, id) == s &&

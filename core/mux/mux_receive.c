@@ -65,10 +65,11 @@ static void reset(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
   /* What the side that was opened sent before is an answer the user may still want
    * (P-B8); it stays in `in` until the stream is released. */
   struct tmesh_chunkq answer = s->in;
+  bool is_untold = (s->events & TMESH_STREAM_EV_RESULT) != 0 && s->result.accepted && answer.len_bytes > 0;
   if (s->is_opener) tmesh_chunkq_init(&s->in, m->config.pool);
   tmesh_mux_stream_end(s, TMESH_EV_RESET, tmesh_err_stream(TMESH_E_RESET));
   if (s->is_opener) s->in = answer;
-  tmesh_mux_stream_event(s, TMESH_STREAM_EV_OVER);
+  tmesh_mux_stream_event(s, TMESH_STREAM_EV_OVER | (is_untold ? TMESH_STREAM_EV_RESULT : 0u));
 }
 
 static struct tmesh_status window_update(struct tmesh_mux* m, const struct tmesh_frame_header* h) {

@@ -40,7 +40,9 @@ struct tmesh_stream;
            stream->over says why; only release() is useful now, and before \
            it, for an opener's stream that the peer RESET, what came into  \
            `in` before (an early answer).                                  \
-           Comes alone: earlier flags of that stream are dropped. A stream \
+           Comes alone: earlier flags of that stream are dropped, but for  \
+           an accepting RESULT with such an early answer behind it, which  \
+           is delivered in the dispatch before. A stream                   \
            whose two directions both ended regularly gets none */
 
 /* Called by tmesh_mux_dispatch() only. The callee may use every stream function,

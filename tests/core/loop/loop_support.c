@@ -1,5 +1,6 @@
 #include "tests/core/loop/loop_support.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,9 +14,21 @@ struct tmesh_loop test_loop;
 static uv_timer_t tick;
 static uint64_t limit_us;
 static const char* waiting_for;
+static unsigned descriptors_before;
+
+/* Descriptors of this process that are open now. */
+static unsigned descriptor_count(void) {
+  unsigned count = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  assert_non_null(dir);
+  while (readdir(dir) != NULL) count++;
+  closedir(dir);
+  return count;
+}
 
 int test_loop_open(void** state) {
   (void)state;
+  descriptors_before = descriptor_count();
   assert_true(tmesh_is_ok(tmesh_loop_init(&test_loop, 64u << 20)));
   assert_int_equal(uv_timer_init(&test_loop.uv, &tick), 0);
   return 0;
@@ -25,6 +38,10 @@ int test_loop_close(void** state) {
   (void)state;
   uv_close((uv_handle_t*)&tick, NULL);
   assert_true(tmesh_loop_close(&test_loop));
+  /* libuv keeps a pipe for signals from the first loop on. */
+  static bool is_later;
+  if (is_later) assert_int_equal(descriptor_count(), descriptors_before);
+  is_later = true;
   return 0;
 }
 

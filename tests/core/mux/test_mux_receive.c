@@ -361,6 +361,55 @@ static void second_open_result_resets_that_stream_B8(void** state) {
   peer_free(p);
 }
 
+/* A target that accepts, answers and resets at once: all of it in one read. */
+static void an_acceptance_with_an_early_answer_is_told_before_the_reset_P_B8(void** state) {
+  (void)state;
+  struct peer* p = peer_new_opener();
+  struct seen* u = peer_start(p, true, WINDOW);
+  peer_flush(p);
+  peer_result(p, u->id, tmesh_open_accept());
+  peer_data(p, u->id, 5);
+  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
+  assert_true(tmesh_mux_dispatch(&p->mux));
+  assert_int_equal(u->events, TMESH_STREAM_EV_RESULT);
+  assert_int_equal(u->stream->in.len_bytes, 5);
+  assert_false(tmesh_mux_dispatch(&p->mux));
+  assert_int_equal(u->over_count, 1);
+  assert_int_equal(u->over.code, TMESH_E_RESET);
+  assert_int_equal(u->result_count, 1);
+  peer_flush(p);
+  assert_int_equal(p->mux.streams.count, 0);
+  peer_free(p);
+}
+
+static void an_acceptance_and_a_reset_without_an_answer_are_one_end(void** state) {
+  (void)state;
+  struct peer* p = peer_new_opener();
+  struct seen* u = peer_start(p, true, WINDOW);
+  peer_flush(p);
+  peer_result(p, u->id, tmesh_open_accept());
+  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
+  peer_flush(p);
+  assert_int_equal(u->events, TMESH_STREAM_EV_OVER);
+  peer_free(p);
+}
+
+static void a_user_that_lets_go_at_the_acceptance_hears_nothing_of_the_reset(void** state) {
+  (void)state;
+  struct peer* p = peer_new_opener();
+  struct seen* u = peer_start(p, true, WINDOW);
+  peer_flush(p);
+  peer_result(p, u->id, tmesh_open_accept());
+  peer_data(p, u->id, 5);
+  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
+  tmesh_stream_release(u->stream);
+  u->stream = NULL;
+  assert_false(tmesh_mux_dispatch(&p->mux));
+  assert_int_equal(u->events, 0);
+  assert_int_equal(p->pool.live_count, 0);
+  peer_free(p);
+}
+
 static void open_result_for_a_legacy_stream_resets_it(void** state) {
   (void)state;
   struct peer* p = peer_new_opener();
@@ -510,6 +559,9 @@ int main(void) {
       cmocka_unit_test(strict_result_opens_the_stream),
       cmocka_unit_test(refused_result_ends_the_stream_with_result_only),
       cmocka_unit_test(second_open_result_resets_that_stream_B8),
+      cmocka_unit_test(an_acceptance_with_an_early_answer_is_told_before_the_reset_P_B8),
+      cmocka_unit_test(an_acceptance_and_a_reset_without_an_answer_are_one_end),
+      cmocka_unit_test(a_user_that_lets_go_at_the_acceptance_hears_nothing_of_the_reset),
       cmocka_unit_test(open_result_for_a_legacy_stream_resets_it),
       cmocka_unit_test(undecodable_open_result_resets_that_stream),
       cmocka_unit_test(data_before_the_result_resets_a_strict_opener_stream),
