@@ -122,8 +122,9 @@ void put_text(Out& out, std::string_view value, Format format) {
   }
   put_quoted(out, kept, format);
   if (is_cut) {
+    if (out.is_full()) return;
     // The mark goes inside the quotes.
-    out.rewind(out.is_full() ? out.size() : out.size() - 1);
+    out.rewind(out.size() - 1);
     out.put("...\"");
   }
 }

@@ -78,7 +78,7 @@ void apply_flags(const std::vector<FlagValue>& flags, Settings& settings, Proble
     const Key* key = find_key(flag.path);
     if (key == nullptr || !key->is_settable()) continue;
     const Origin origin{Origin::Kind::flag, flag.name, 0};
-    if (key->is_token) {
+    if (key->is_secret) {
       problems.warn(origin, key->path,
                     "is visible to every user of this machine; use a file or the environment");
     }

@@ -12,6 +12,11 @@
 
 namespace tmesh::http {
 
+namespace {
+// What a handshake or a health check stays below.
+constexpr std::size_t kSmallBytes = 16'384;
+}  // namespace
+
 std::size_t derive_max_connections(std::size_t open_file_limit) {
   return std::max<std::size_t>(16, open_file_limit - open_file_limit / 4);
 }
@@ -87,7 +92,8 @@ void ServerCore::reap() {
 
 bool ServerCore::account(std::size_t before_bytes, std::size_t after_bytes) {
   buffered_bytes_ = buffered_bytes_ - before_bytes + after_bytes;
-  return buffered_bytes_ <= options.max_buffered_bytes;
+  std::size_t reserved_bytes = after_bytes <= kSmallBytes ? 0 : options.max_buffered_bytes / 4;
+  return buffered_bytes_ <= options.max_buffered_bytes - reserved_bytes;
 }
 
 const std::string& ServerCore::date() {

@@ -40,7 +40,9 @@ struct ServerOptions {
   std::size_t max_connections_per_address = 256;
   std::vector<Cidr> uncapped_networks;  // reverse proxies
   // All bytes of requests and answers in memory: a thousand idle megabyte requests must
-  // not be possible. Beyond it requests get 503.
+  // not be possible. Beyond it requests get 503. The last quarter is for connections
+  // that hold at most 16 KiB, so that a few huge requests cannot keep the handshakes of
+  // everybody else out.
   std::size_t max_buffered_bytes = 64u << 20;
   // How many upgraded connections live: they count for max_connections. May be unset.
   Delegate<std::size_t()> upgraded_count;

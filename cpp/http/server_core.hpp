@@ -28,7 +28,8 @@ class ServerCore {
   // A connection is over or was handed on: its place is free at once, its memory goes
   // in the next iteration, because it may be on the stack.
   void retire(Connection& connection);
-  // The bytes a connection holds changed; false when the total is over the limit.
+  // The bytes a connection holds changed; false when the total is over the limit for a
+  // connection of that size.
   bool account(std::size_t before_bytes, std::size_t after_bytes);
   // The Date field's value.
   const std::string& date();

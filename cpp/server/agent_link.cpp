@@ -92,9 +92,28 @@ void AgentLink::begin_drain() {
   if (is_ours_) session_->goaway();
 }
 
+bool AgentLink::is_suspect() const {
+  const uint64_t now_us = timers_.now_us();
+  const uint64_t heard_us = session_->last_read_us();
+  if (now_us >= heard_us + kSilent_us) return true;
+  return probed_at_us_ > heard_us && now_us >= probed_at_us_ + kProbeAnswer_us;
+}
+
+void AgentLink::probe() {
+  // A second probe must not give a silent link more time.
+  if (probed_at_us_ > session_->last_read_us()) return;
+  probed_at_us_ = timers_.now_us();
+  session_->probe();
+}
+
 void AgentLink::on_replaced() {
   is_registered_ = false;  // the registry already holds the newer one
   session_->fail(tmesh_err_session(TMESH_E_CANCELLED));
+}
+
+void AgentLink::on_token_refused() {
+  log::warn("agent_link_revoked", {{"agent", identity_.agent_id}});
+  session_->fail(tmesh_err_session(TMESH_E_POLICY));
 }
 
 void AgentLink::on_open(session::Session&, tmesh_stream* stream, const tmesh_open_stream&) {

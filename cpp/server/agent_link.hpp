@@ -31,6 +31,10 @@ class AgentLinkOwner {
 class AgentLink final : public RegisteredLink, private session::SessionHandler {
  public:
   static constexpr uint64_t kHelloDeadline_us = 1'000'000;
+  // Deployed agents PING every 30 s, and a link silent for 25 s is pinged by its session.
+  static constexpr uint64_t kSilent_us = 35'000'000;
+  // A pong takes a round trip, and on a slow link what is queued before it (64 KiB).
+  static constexpr uint64_t kProbeAnswer_us = 3'000'000;
 
   AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry, const config::ServerConfig& config,
             Identity identity, AgentLinkOwner& owner);
@@ -42,11 +46,16 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   // once, so they get it last (WIRE D).
   void begin_drain();
 
+  // Its token may no longer be used: ends the link with its streams. May destroy this.
+  void on_token_refused();
+
   bool takes_opens() const override {
     return is_registered_ && session_ != nullptr && session_->takes_opens();
   }
   std::size_t streams_count() const override { return session_->live_streams_count(); }
   uint64_t last_heard_us() const override { return session_->last_read_us(); }
+  bool is_suspect() const override;
+  void probe() override;
   uint32_t capabilities() const override { return capabilities_; }
   tmesh_mux* mux() override { return session_->mux(); }
   void on_replaced() override;
@@ -79,6 +88,7 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   uint64_t revision_ = 0;
   uint64_t revision_hash_ = 0;
   uint64_t payload_hash_ = 0;
+  uint64_t probed_at_us_ = 0;  // 0 = never
   bool is_hello_refused_ = false;
   bool is_registered_ = false;
   bool is_ours_ = false;  // an agent that keeps its streams after GOAWAY

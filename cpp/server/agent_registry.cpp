@@ -4,6 +4,16 @@
 
 namespace tmesh::server {
 
+namespace {
+
+bool is_better(const RegisteredLink& a, const RegisteredLink& b) {
+  if (a.is_suspect() != b.is_suspect()) return b.is_suspect();
+  if (a.streams_count() != b.streams_count()) return a.streams_count() < b.streams_count();
+  return a.last_heard_us() > b.last_heard_us();
+}
+
+}  // namespace
+
 AgentRegistry::Registration AgentRegistry::add(RegisteredLink& link) {
   auto& links = agents_[link.agent_id];
   const auto same = std::find_if(links.begin(), links.end(), [&](const RegisteredLink* l) {
@@ -20,6 +30,7 @@ AgentRegistry::Registration AgentRegistry::add(RegisteredLink& link) {
     if (links.empty()) agents_.erase(link.agent_id);
     return Registration::too_many;
   }
+  for (RegisteredLink* other : links) other->probe();
   links.push_back(&link);
   return Registration::registered;
 }
@@ -37,10 +48,7 @@ RegisteredLink* AgentRegistry::select(std::string_view agent_id, uint32_t needed
   RegisteredLink* best = nullptr;
   for (RegisteredLink* link : agent->second) {
     if (!link->takes_opens() || (link->capabilities() & needed) != needed) continue;
-    if (best == nullptr || link->streams_count() < best->streams_count() ||
-        (link->streams_count() == best->streams_count() && link->last_heard_us() > best->last_heard_us())) {
-      best = link;
-    }
+    if (best == nullptr || is_better(*link, *best)) best = link;
   }
   return best;
 }

@@ -3,9 +3,11 @@
 // Links register after a good hello and leave when they go down. One registration per
 // (agent id, connection id): a newer epoch replaces the older link, an equal or older
 // one is refused (fencing). At most max_links_per_agent per agent. Selection: the link
-// that takes opens, has what the open needs (requirement E7) and has the fewest
-// streams; tie: the one heard of last. Agent ids compare byte by byte. Holds pointers,
-// owns nothing. One thread.
+// that takes opens, has what the open needs (requirement E7), is not suspected to be
+// dead and has the fewest streams; tie: the one heard of last. A suspected one is taken
+// only if there is no other. A new link is often the successor of one that died without
+// a word, so the others are probed when it registers. Agent ids compare byte by byte.
+// Holds pointers, owns nothing. One thread.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +27,10 @@ class RegisteredLink {
   virtual bool takes_opens() const = 0;
   virtual std::size_t streams_count() const = 0;
   virtual uint64_t last_heard_us() const = 0;
+  // Silent where a living peer would have been heard: an open here would run out of time.
+  virtual bool is_suspect() const { return false; }
+  // Provokes an answer.
+  virtual void probe() {}
   // What both ends named (enum tmesh_capability).
   virtual uint32_t capabilities() const = 0;
   // Where streams to the agent are opened; only of a link that takes opens.

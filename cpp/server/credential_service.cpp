@@ -3,6 +3,7 @@
 #include "cpp/base/redact.hpp"
 #include "cpp/server/token_hash.hpp"
 #include "cpp/server/token_validity.hpp"
+#include "cpp/storage/revision_bump.hpp"
 #include "cpp/storage/token_repository.hpp"
 
 namespace tmesh::server {
@@ -45,10 +46,34 @@ Result<Identity> CredentialService::authenticate(std::string_view secret, TokenT
   if (token.token_type != token_type_name(type)) return fail(TMESH_E_POLICY, "the token is of another type");
   if (type == TokenType::agent && token.agent_id.empty())
     return fail(TMESH_E_POLICY, "the agent token names no agent");
-  Result<LiveToken> live = check_token(db_, token, clock_());
+  const int64_t now_us = clock_();
+  Result<LiveToken> live = check_token(db_, token, now_us);
   if (!live) return std::unexpected(live.error());
-  return Identity{token.id,           type, live->owner_user_id, token.agent_id, std::move(live->scope),
-                  live->expires_at_us};
+  const std::optional<int64_t> used_us = storage::parse_timestamp(token.last_used_at);
+  const bool is_use_noted = used_us && *used_us <= now_us && now_us - *used_us < use_note_interval_us;
+  return Identity{
+      token.id,    type, live->owner_user_id, token.agent_id, std::move(live->scope), live->expires_at_us,
+      is_use_noted};
+}
+
+Result<TokenRecheck> CredentialService::recheck(const std::vector<std::string>& token_ids,
+                                                std::optional<uint64_t> known_revision) {
+  Result<storage::Transaction> view = storage::Transaction::read(db_);
+  if (!view) return std::unexpected(view.error());
+  TokenRecheck answer;
+  const Result<uint64_t> revision = storage::read_revision(db_);
+  if (revision) answer.revision = *revision;
+  if (revision && answer.revision == known_revision) return answer;
+  for (const std::string& id : token_ids) {
+    Result<std::optional<storage::TokenRecord>> found = storage::TokenRepository(db_).find(id);
+    if (!found) return std::unexpected(found.error());
+    const storage::TokenRecord* row = storage::row_of(*found);
+    const Result<TokenStatus> status =
+        row == nullptr ? TokenStatus::unavailable : token_status(db_, *row, clock_());
+    if (!status) return std::unexpected(status.error());
+    if (*status != TokenStatus::active) answer.refused.push_back(id);
+  }
+  return answer;
 }
 
 Result<void> CredentialService::note_use(std::string_view token_id) {

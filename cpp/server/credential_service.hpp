@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cpp/base/result.hpp"
 #include "cpp/server/scope.hpp"
@@ -26,10 +27,20 @@ struct Identity {
   std::string agent_id;       // agent: the agent it is. client: usually empty, else the only one it may use
   Scope scope;
   std::optional<int64_t> expires_at_us;  // microseconds since 1970; nullopt: never
+  bool is_use_noted = false;             // within use_note_interval_us before now
+};
+
+struct TokenRecheck {
+  std::optional<uint64_t> revision;  // what the answer rests on; nullopt: it cannot be read
+  std::vector<std::string> refused;  // ids of tokens that may not be used now
 };
 
 class CredentialService {
  public:
+  // How exact the noted time of use is. A note is a write that waits for the disk, and
+  // whoever has a token can reconnect as often as it likes.
+  static constexpr int64_t use_note_interval_us = 60'000'000;
+
   CredentialService(storage::Db& db, storage::WallClock clock) : db_(db), clock_(clock) {}
 
   // TMESH_E_POLICY: no such secret, of another type, or not valid now; `text` tells
@@ -37,6 +48,12 @@ class CredentialService {
   // TMESH_E_INVALID: the row is malformed. Every other code: the database failed, and
   // nothing is known about the secret.
   Result<Identity> authenticate(std::string_view secret, TokenType type);
+
+  // For links that stay: which of these tokens may no longer be used. Where rights are
+  // still at known_revision nothing but that number is read and `refused` is empty, so
+  // the caller watches expiry itself. A malformed row counts as refused. Errors as db.hpp.
+  Result<TokenRecheck> recheck(const std::vector<std::string>& token_ids,
+                               std::optional<uint64_t> known_revision);
 
   // Notes the time of use. Does not step the revision. Errors as db.hpp.
   Result<void> note_use(std::string_view token_id);

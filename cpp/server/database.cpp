@@ -30,10 +30,17 @@ Result<Ticket> Database::authenticate(const Secret& secret, TokenType type,
       [this, secret = Secret(secret), type]() -> Result<Identity> {
         auto identity = credentials_.authenticate(secret.reveal(), type);
         // Best effort: a database that cannot note the time of use still knows the token.
-        if (identity) (void)credentials_.note_use(identity->token_id);
+        if (identity && !identity->is_use_noted) (void)credentials_.note_use(identity->token_id);
         return identity;
       },
       done);
+}
+
+Result<Ticket> Database::recheck(std::vector<std::string> token_ids, std::optional<uint64_t> known_revision,
+                                 Delegate<void(Result<TokenRecheck>)> done) {
+  return workers_->submit([this, ids = std::move(token_ids),
+                           known_revision] { return credentials_.recheck(ids, known_revision); },
+                          done);
 }
 
 Result<Ticket> Database::ping(Delegate<void(bool)> done) {

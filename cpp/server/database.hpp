@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cpp/base/redact.hpp"
 #include "cpp/net/workers.hpp"
@@ -40,6 +41,9 @@ class Database final : public StreamAuthorizer {
   Result<Ticket> authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) override;
   // The secret is copied into the call and wiped with it.
   Result<Ticket> authenticate(const Secret& secret, TokenType type, Delegate<void(Result<Identity>)> done);
+  // CredentialService::recheck.
+  Result<Ticket> recheck(std::vector<std::string> token_ids, std::optional<uint64_t> known_revision,
+                         Delegate<void(Result<TokenRecheck>)> done);
   // Reads one row.
   Result<Ticket> ping(Delegate<void(bool)> done);
 

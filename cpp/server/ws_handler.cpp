@@ -1,7 +1,9 @@
 #include "cpp/server/ws_handler.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cpp/base/log.hpp"
 
@@ -60,7 +62,8 @@ class WsHandler::Upgrade {
     lookup_.release();
     if (!identity) {
       const bool is_refusal = identity.error().code == TMESH_E_POLICY;
-      log::warn("link_refused", {{"role", token_type_name(type_)}, {"reason", identity.error().text}});
+      handler_.log_refusal(log::Level::warn, "link_refused",
+                           {{"role", token_type_name(type_)}, {"reason", identity.error().text}});
       if (!is_refusal) return answer(http::Response::plain(503, "the token cannot be checked now"));
       http::Response refused = http::Response::plain(401, "the token is not accepted");
       refused.headers.add("WWW-Authenticate", "Bearer");
@@ -98,7 +101,9 @@ WsHandler::WsHandler(net::Loop& loop, const config::ServerConfig& config, Databa
       database_(database),
       registry_(registry),
       streams_(streams),
-      policy_{config.allowed_hosts, config.allowed_origins} {}
+      policy_{config.allowed_hosts, config.allowed_origins} {
+  recheck_timer_ = loop_.after(kRecheck_us, Delegate<void()>::bind<&WsHandler::on_recheck_due>(this));
+}
 
 WsHandler::~WsHandler() = default;
 
@@ -106,7 +111,7 @@ void WsHandler::on_request(http::Exchange& exchange) {
   const bool is_agent = exchange.request().path == kAgentPath;
   auto accepted = http::check_ws_request(exchange.request(), is_agent ? kAgentPath : kClientPath, policy_);
   if (!accepted) {
-    log::info("upgrade_refused", {{"reason", http::ws_refusal_name(accepted.error())}});
+    log_refusal(log::Level::info, "upgrade_refused", {{"reason", http::ws_refusal_name(accepted.error())}});
     return exchange.respond(http::ws_refusal_response(accepted.error()));
   }
   if (is_draining_ || upgrades_.size() >= kUpgradesMax) {
@@ -130,6 +135,7 @@ void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
   remove(upgrade);
   if (is_draining_) return;
   if (type == TokenType::agent) {
+    has_new_agents_ = true;
     agents_.push_back(std::make_unique<AgentLink>(loop_, loop_, registry_, config_, std::move(identity),
                                                   static_cast<AgentLinkOwner&>(*this)));
     if (!agents_.back()->start(std::move(upgraded.transport), upgraded.early)) agents_.pop_back();
@@ -138,6 +144,57 @@ void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
   clients_.push_back(std::make_unique<ClientLink>(loop_, config_, std::move(identity), next_link_id_++,
                                                   subprotocol, static_cast<ClientLinkOwner&>(*this)));
   if (!clients_.back()->start(std::move(upgraded.transport), upgraded.early)) clients_.pop_back();
+}
+
+void WsHandler::log_refusal(log::Level level, std::string_view event, log::Fields fields) {
+  if (!log::enabled(level) || !refusal_log_.admits(loop_.now_us())) return;
+  if (const uint64_t dropped = refusal_log_.take_dropped(); dropped > 0) {
+    log::warn("refusals_not_logged", {{"count", dropped}});
+  }
+  log::write(level, event, fields);
+}
+
+void WsHandler::on_recheck_due() {
+  recheck_timer_ = loop_.after(kRecheck_us, Delegate<void()>::bind<&WsHandler::on_recheck_due>(this));
+  recheck_agents();
+}
+
+void WsHandler::recheck_agents() {
+  const int64_t now_us = loop_.wall_us();
+  refuse_agents([now_us](const Identity& identity) {
+    return identity.expires_at_us && *identity.expires_at_us <= now_us;
+  });
+  if (agents_.empty() || recheck_.active()) return;
+  std::vector<std::string> token_ids;
+  for (const auto& link : agents_) token_ids.push_back(link->identity().token_id);
+  std::ranges::sort(token_ids);
+  const auto repeats = std::ranges::unique(token_ids);
+  token_ids.erase(repeats.begin(), repeats.end());
+  // A new link's token may have been revoked between its look-up and now.
+  if (has_new_agents_) known_revision_.reset();
+  auto asked = database_.recheck(std::move(token_ids), known_revision_,
+                                 Delegate<void(Result<TokenRecheck>)>::bind<&WsHandler::on_rechecked>(this));
+  if (!asked) return;  // the next round asks again
+  recheck_ = std::move(*asked);
+  has_new_agents_ = false;
+}
+
+void WsHandler::on_rechecked(Result<TokenRecheck> answer) {
+  recheck_.release();
+  known_revision_ = answer ? answer->revision : std::nullopt;
+  if (!answer) return;  // nothing is known; opens fail by themselves then
+  refuse_agents([&answer](const Identity& identity) {
+    return std::ranges::find(answer->refused, identity.token_id) != answer->refused.end();
+  });
+}
+
+template <class Predicate>
+void WsHandler::refuse_agents(Predicate is_refused) {
+  std::vector<AgentLink*> refused;
+  for (const auto& link : agents_) {
+    if (is_refused(link->identity())) refused.push_back(link.get());
+  }
+  for (AgentLink* link : refused) link->on_token_refused();
 }
 
 void WsHandler::begin_drain() {

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
+#include <string_view>
 
+#include "cpp/base/log.hpp"
 #include "cpp/config/server.hpp"
 #include "cpp/http/exchange.hpp"
 #include "cpp/http/ws_request.hpp"
@@ -17,6 +20,7 @@
 #include "cpp/server/client_link.hpp"
 #include "cpp/server/client_stream_service.hpp"
 #include "cpp/server/database.hpp"
+#include "cpp/server/log_gate.hpp"
 
 namespace tmesh::server {
 
@@ -36,6 +40,13 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
   // Requests that wait for the answer about their token.
   std::size_t upgrades_count() const { return upgrades_.size(); }
 
+  // Looks again at the tokens of all agent links and ends those that may not be used any
+  // more: an agent whose token was revoked must get no further stream, and nothing else
+  // asks about it while its link stays. Runs every kRecheck_us by itself. (A client's
+  // token is asked about at each open.)
+  void recheck_agents();
+  static constexpr uint64_t kRecheck_us = 2'000'000;  // revocation counts within 3 s (requirement K3)
+
   // A fleet that reconnects at once is larger than this, but then it is better to answer 503.
   static constexpr std::size_t kUpgradesMax = 4096;
 
@@ -48,6 +59,12 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
   void on_client_link_down(ClientLink& link) override;
   void adopt(Upgrade& upgrade, http::Upgraded upgraded);
   void remove(Upgrade& upgrade);
+  // Refusals cost their sender nothing, so they are not all written down.
+  void log_refusal(log::Level level, std::string_view event, log::Fields fields);
+  void on_recheck_due();
+  void on_rechecked(Result<TokenRecheck> answer);
+  template <class Predicate>
+  void refuse_agents(Predicate is_refused);
 
   net::Loop& loop_;
   const config::ServerConfig& config_;
@@ -57,6 +74,11 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
   const http::WsPolicy policy_;
   bool is_draining_ = false;
   uint64_t next_link_id_ = 1;
+  LogGate refusal_log_;
+  Ticket recheck_timer_;
+  Ticket recheck_;
+  std::optional<uint64_t> known_revision_;  // at which all tokens were good
+  bool has_new_agents_ = false;             // since the last question
   std::list<std::unique_ptr<Upgrade>> upgrades_;
   std::list<std::unique_ptr<AgentLink>> agents_;
   std::list<std::unique_ptr<ClientLink>> clients_;

@@ -71,6 +71,8 @@ class Session final : private net::LinkHandler {
   void goaway();
   // Only we open no more.
   void stop_opens() { is_draining_ = true; }
+  // A WebSocket ping now: whoever lives is heard of within a round trip.
+  void probe() { link_.ws_ping(); }
   // Ends the link; on_down follows from the loop.
   void fail(tmesh_status why) { link_.fail(why); }
 

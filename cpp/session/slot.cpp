@@ -81,7 +81,7 @@ tmesh_status Slot::on_control(Session& session, const tmesh_frame_header& header
 }
 
 void Slot::on_goaway(Session& session) {
-  if (&session != current_.get() || is_stopping_) return;
+  if (&session != current_.get()) return;
   put_aside("goaway");
   reconnector_.renew();
 }

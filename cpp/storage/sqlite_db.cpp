@@ -249,15 +249,17 @@ bool create_private(const std::string& path) {
 }
 
 // Two programs that open a new file at the same moment collide here even with a
-// busy timeout, because the switch of the journal needs the file alone.
+// busy timeout, because the switch of the journal needs the file alone. Each try
+// gives up at once: with the timeout inside, the waits would multiply.
 int switch_to_wal(sqlite3* db, int busy_timeout_ms) {
   constexpr int pause_ms = 10;
-  int rc = SQLITE_BUSY;
-  for (int waited_ms = 0; waited_ms <= busy_timeout_ms; waited_ms += pause_ms) {
-    rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
-    if (rc != SQLITE_BUSY) return rc;
+  sqlite3_busy_timeout(db, 0);
+  int rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
+  for (int waited_ms = 0; rc == SQLITE_BUSY && waited_ms < busy_timeout_ms; waited_ms += pause_ms) {
     sqlite3_sleep(pause_ms);
+    rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
   }
+  sqlite3_busy_timeout(db, busy_timeout_ms);
   return rc;
 }
 

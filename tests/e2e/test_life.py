@@ -42,6 +42,34 @@ class Life(MeshTest):
         self.mesh.wait_ready()
         self.assertTrue(self.echo())
 
+    def test_an_agent_that_died_without_a_word_gets_no_opens_once_its_successor_is_there(self):
+        # Its link stays for 90 s, with fewer streams than the new one's.
+        target = EchoTarget()
+        dead = self.mesh.programs["agent"]
+        dead.process.send_signal(signal.SIGSTOP)
+        held = []
+        try:
+            self.mesh.start("agent")
+
+            def hold():
+                try:
+                    return socks_connect(self.mesh.socks_port, "127.0.0.1", target.port)
+                except SocksRefused:
+                    return None
+
+            held.append(wait_until(hold, "a stream through the new agent"))
+            time.sleep(4)  # the probe's answer is waited for, 3 s
+            for _ in range(4):  # each leaves the new link one stream busier
+                began = time.monotonic()
+                held.append(socks_connect(self.mesh.socks_port, "127.0.0.1", target.port))
+                self.assertLess(time.monotonic() - began, 4)
+        finally:
+            dead.process.send_signal(signal.SIGKILL)
+            dead.stop()
+            for s in held:
+                s.close()
+            target.close()
+
     def test_server_killed_and_back_and_the_entry_keeps_its_port(self):
         self.mesh.programs["server"].stop(signal.SIGKILL)
         wait_until(lambda: self.refused_with(4), "agent unavailable without a server")

@@ -9,7 +9,7 @@ import unittest
 
 from harness import MeshTest, SocksRefused, receive_exactly, socks_address, wait_until
 from wire import (AGENT_HELLO, AGENT_METADATA_ACK, AGENT_METADATA_UPDATE, DATA, HALF_CLOSE, OPEN_RESULT, OPEN_STREAM,
-                  PING, PONG, RESET, STRICT, WINDOW_UPDATE, Closed, Peer)
+                  PING, PONG, RESET, STRICT, WINDOW_UPDATE, Closed, Peer, frame)
 
 ACCEPTED = b'{"accepted":true,"stage":"connect","code":"ok","retryable":false,"retry_after_ms":0}'
 
@@ -153,6 +153,16 @@ class ScriptedAgent(MeshTest):
         self.assertEqual(request.reply(), 0)
         peer.send(OPEN_RESULT, stream, ACCEPTED)
         peer.expect(RESET, stream)
+        with self.assertRaises((ConnectionResetError, OSError)):
+            receive_exactly(request.s, 1)
+        self.still_works(peer)
+
+    def test_accepted_answered_and_reset_in_one_go(self):
+        peer = self.agent()
+        request, stream, *_ = self.open(peer)
+        peer.send_together(frame(OPEN_RESULT, stream, ACCEPTED), frame(DATA, stream, b"go away"), frame(RESET, stream))
+        self.assertEqual(request.reply(), 0)
+        self.assertEqual(receive_exactly(request.s, 7), b"go away")
         with self.assertRaises((ConnectionResetError, OSError)):
             receive_exactly(request.s, 1)
         self.still_works(peer)

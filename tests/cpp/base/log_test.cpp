@@ -124,6 +124,17 @@ TEST(Log, CutNeverSplitsACharacter) {
   }
 }
 
+// Wherever the end of the line falls in a value that is itself cut.
+TEST(Log, AFieldThatDoesNotFitLeavesNoRemains) {
+  const std::string cut = std::string(kValueBytesMax - 1, 'x') + std::string(100, '\x01');
+  for (std::size_t size = 0; size <= kValueBytesMax; ++size) {
+    const std::string pad(size, 'p');
+    const std::string full(kValueBytesMax, 'q');
+    const std::string out = line(Format::json, "e", {{"a", full}, {"b", full}, {"c", pad}, {"k", cut}});
+    ASSERT_TRUE(json::parse(std::string_view(out).substr(0, out.size() - 1))) << size << ": " << out;
+  }
+}
+
 TEST(Log, LineNeverPassesItsLimit) {
   const std::string big(kValueBytesMax, '\x01');  // six bytes each when escaped
   for (const Format format : {Format::text, Format::json}) {

@@ -164,6 +164,14 @@ TEST_F(ServerConfigTest, HostsAndOriginsAreNormalised) {
   EXPECT_EQ(loaded.config.allowed_origins, (std::vector<std::string>{"https://hub.example.com"}));
 }
 
+TEST_F(ServerConfigTest, APasswordInADsnOnTheCommandLineIsAWarning) {
+  flag("storage.mysql.dsn", "u:hunter2@tcp(db:3306)/t");
+  const std::string text = warnings(server());
+  EXPECT_NE(text.find("storage.mysql.dsn: is visible to every user of this machine"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("hunter2"), std::string::npos);
+}
+
 TEST_F(ServerConfigTest, TokenOnTheCommandLineIsAWarning) {
   flag("server.metrics.token", "0123456789abcdef");
   const std::string text = warnings(server());

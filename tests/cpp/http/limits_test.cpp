@@ -151,6 +151,29 @@ TEST_F(ServerTest, BufferedBytesOfAllConnectionsAreBounded) {
   EXPECT_LE(server->buffered_bytes(), 100'000u);
 }
 
+TEST_F(ServerTest, LargeRequestsLeaveRoomForSmallOnes) {
+  ServerOptions options;
+  options.max_buffered_bytes = 1'000'000;
+  start(options);
+  // As many large requests as get in, each waiting for more of its body.
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
+  std::vector<net::RawClient> hogs;
+  for (int i = 0; i < 24; ++i) {
+    hogs.push_back(connect());
+    hogs.back().send(head + std::string(40'000, 'b'));
+  }
+  hogs.push_back(connect());
+  hogs.back().send(head + std::string(34'000, 'b'));
+  ASSERT_FALSE(run_until([&] { return server->buffered_bytes() > 999'000; }, 50'000));
+  ASSERT_GT(server->buffered_bytes(), 600'000u);
+  net::RawClient small = connect();
+  small.send("GET /small HTTP/1.1\r\nHost: a\r\nX: " + std::string(7'000, 'x'));
+  ASSERT_FALSE(run_until([&] { return small.is_over(); }, 20'000)) << small.received;
+  small.send("\r\n\r\n");
+  EXPECT_TRUE(wait_for(small, "GET /small|\n")) << small.received;
+  EXPECT_LE(server->buffered_bytes(), options.max_buffered_bytes);
+}
+
 TEST_F(ServerTest, APipelinerIsNotReadWhileItsRequestIsHandled) {
   start();
   net::RawClient client = connect();

@@ -21,13 +21,46 @@ struct Link final : RegisteredLink {
   uint32_t capabilities() const override { return caps; }
   tmesh_mux* mux() override { return nullptr; }
   void on_replaced() override { replaced++; }
+  bool is_suspect() const override { return suspect; }
+  void probe() override { probes++; }
 
   bool takes = true;
   std::size_t streams = 0;
   uint64_t heard_us = 0;
   uint32_t caps = 0;
   int replaced = 0;
+  bool suspect = false;
+  int probes = 0;
 };
+
+TEST(AgentRegistry, ASuspectedLinkIsTakenOnlyIfThereIsNoOther) {
+  AgentRegistry registry(8);
+  Link dead("home", "c1", 1);
+  Link busy("home", "c2", 1);
+  dead.suspect = true;
+  dead.heard_us = 9;
+  busy.streams = 100;
+  ASSERT_EQ(registry.add(dead), Registration::registered);
+  EXPECT_EQ(registry.select("home", 0), &dead) << "better than nothing";
+  ASSERT_EQ(registry.add(busy), Registration::registered);
+  EXPECT_EQ(registry.select("home", 0), &busy);
+}
+
+TEST(AgentRegistry, ANewLinkProbesTheOthersOfItsAgent) {
+  AgentRegistry registry(2);
+  Link first("home", "c1", 1);
+  Link other("work", "c1", 1);
+  Link second("home", "c2", 1);
+  Link third("home", "c3", 1);
+  registry.add(first);
+  registry.add(other);
+  registry.add(second);
+  EXPECT_EQ(first.probes, 1);
+  EXPECT_EQ(second.probes, 0);
+  EXPECT_EQ(other.probes, 0);
+  EXPECT_EQ(registry.add(third), Registration::too_many);
+  EXPECT_EQ(first.probes, 1) << "a refused link says nothing about the others";
+}
 
 TEST(AgentRegistry, ANewerEpochReplacesAndAnOlderOrEqualOneIsRefused) {
   AgentRegistry registry(8);

@@ -44,6 +44,41 @@ TEST_F(Credentials, AnAgentTokenWithoutAnOwnerHasItsAgents) {
   EXPECT_EQ(ask_agent()->owner_user_id, alice.id);
 }
 
+TEST_F(Credentials, ARecheckNamesTheTokensThatMayNotBeUsedAnyMore) {
+  CredentialService service(*db, time.clock());
+  const std::vector<std::string> ids = {agent_token.token.id, client.token.id, "stok_unknown"};
+  const Result<TokenRecheck> first = service.recheck({ids[0], ids[1]}, std::nullopt);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->refused, std::vector<std::string>{});
+  ASSERT_TRUE(first->revision);
+  set("service_tokens", client.token.id, "scope", "{broken");  // behind the revision's back
+  const Result<TokenRecheck> same = service.recheck(ids, first->revision);
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->refused, std::vector<std::string>{}) << "nothing is read while the revision stands";
+  ASSERT_TRUE(change([this](AdminService& s) { return s.set_agent_enabled(home, false); }));
+  const Result<TokenRecheck> later = service.recheck(ids, first->revision);
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->refused, ids);
+  EXPECT_EQ(later->revision, *first->revision + 1);
+  ASSERT_TRUE(db->execute("DELETE FROM authorization_revision", {}));
+  const Result<TokenRecheck> unknown = service.recheck(ids, std::nullopt);
+  ASSERT_TRUE(unknown);
+  EXPECT_EQ(unknown->refused, ids);
+  EXPECT_EQ(unknown->revision, std::nullopt);
+}
+
+TEST_F(Credentials, AUseNotedAMomentAgoNeedsNoOtherNote) {
+  EXPECT_FALSE(ask_client()->is_use_noted);
+  ASSERT_TRUE(CredentialService(*db, time.clock()).note_use(client.token.id));
+  EXPECT_TRUE(ask_client()->is_use_noted);
+  time.now_us += CredentialService::use_note_interval_us - 1;
+  EXPECT_TRUE(ask_client()->is_use_noted);
+  time.now_us += 1;
+  EXPECT_FALSE(ask_client()->is_use_noted);
+  time.now_us -= 2 * CredentialService::use_note_interval_us;
+  EXPECT_FALSE(ask_client()->is_use_noted) << "a clock that was set back";
+}
+
 TEST_F(Credentials, BothSpellingsOfTheDigestAreFound) {
   set("service_tokens", client.token.id, "token_hash", digest_token(client.secret.reveal()).base64url);
   EXPECT_TRUE(ask_client());

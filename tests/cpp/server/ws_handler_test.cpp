@@ -1,5 +1,9 @@
 #include "cpp/server/ws_handler.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <list>
@@ -80,6 +84,25 @@ TEST_F(WsHandlerTest, TokensThatAreNotGoodGet401AndNothingElse) {
   }
   EXPECT_EQ(handler->links_count(), 0u);
   EXPECT_EQ(handler->upgrades_count(), 0u);
+}
+
+TEST_F(WsHandlerTest, StrangersCannotFillTheLog) {
+  start();
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+  log::set_fd(ends[1]);
+  for (uint32_t i = 0; i < LogGate::kLinesMax + 20; i++) {
+    net::RawClient client = request("GET /ws/client HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_EQ(status_of(client), "HTTP/1.1 426 Upgrade Required");
+  }
+  log::set_fd(2);
+  std::string text(64 * 1024, '\0');
+  const ssize_t n = ::read(ends[0], text.data(), text.size());
+  text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<std::ptrdiff_t>(LogGate::kLinesMax));
 }
 
 TEST_F(WsHandlerTest, RequestsThatAreNoHandshakeAreRefusedWithoutTheDatabase) {
@@ -188,6 +211,58 @@ TEST_F(WsHandlerTest, MayGoWithUpgradesInFlight) {
   handler.reset();
   release_database();
   EXPECT_TRUE(run_until([&] { return client.is_over(); }));
+}
+
+TEST_F(WsHandlerTest, AnAgentWhoseTokenIsRevokedLosesItsLinks) {
+  start();
+  Peer& agent = link(request(agent_text()), false);
+  agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  ASSERT_TRUE(run_until([&] { return registry.links_count(rows.home.id) == 1; }));
+  handler->recheck_agents();
+  ASSERT_FALSE(run_until([&] { return agent.down; }, 50'000)) << "a good token keeps its link";
+  ASSERT_TRUE(rows.change([&](AdminService& s) { return s.revoke_token(rows.agent_token.token); }));
+  handler->recheck_agents();
+  EXPECT_TRUE(run_until([&] { return agent.down && handler->links_count() == 0; }));
+  EXPECT_EQ(registry.select(rows.home.id, 0), nullptr);
+}
+
+// Every open waits on the thread that writes.
+TEST_F(WsHandlerTest, ATokenThatReconnectsWritesOnceAndNotEachTime) {
+  start();
+  const auto commits = [this] { return *rows.db->foreign_commits(); };
+  net::RawClient first = request(client_text());
+  EXPECT_EQ(status_of(first), kSwitched);
+  const uint64_t before = commits();
+  for (int i = 0; i < 5; i++) {
+    net::RawClient again = request(client_text());
+    EXPECT_EQ(status_of(again), kSwitched);
+  }
+  EXPECT_EQ(commits(), before);
+}
+
+TEST_F(WsHandlerTest, AnAgentThatIsDisabledLosesItsLinksByItself) {
+  start();
+  Peer& agent = link(request(agent_text()), false);
+  agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  ASSERT_TRUE(run_until([&] { return registry.links_count(rows.home.id) == 1; }));
+  ASSERT_TRUE(rows.change([&](AdminService& s) { return s.set_agent_enabled(rows.home, false); }));
+  EXPECT_TRUE(run_until([&] { return agent.down && handler->links_count() == 0; }));
+}
+
+TEST_F(WsHandlerTest, AnAgentTokenThatExpiresEndsItsLinks) {
+  const int64_t soon_us = loop().wall_us() + 300'000;
+  const auto expiring = rows.change([&](AdminService& s) {
+    return s.create_token({TokenType::agent, rows.alice.id, rows.home.id, {}, soon_us});
+  });
+  start();
+  Peer& agent = link(request(upgrade_text("/ws/agent", expiring->secret.reveal())), false);
+  Peer& other = link(request(agent_text()), false);
+  ASSERT_TRUE(run_until([&] { return handler->links_count() == 2; }));
+  EXPECT_TRUE(run_until([&] {
+    handler->recheck_agents();
+    return agent.down.has_value();
+  }));
+  EXPECT_FALSE(other.down) << "only the one";
 }
 
 TEST_F(WsHandlerTest, TwoLinksOfOneAgentAndTwoOfOneConnectionId) {

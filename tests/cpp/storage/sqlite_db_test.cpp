@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "tests/cpp/storage/temp_db.hpp"
@@ -44,6 +45,26 @@ TEST(SqliteOpen, UsesTheWalJournalAndFullSync) {
   std::unique_ptr<Db> db = open_db(dir.file("x.db"));
   EXPECT_EQ(scalar(*db, "PRAGMA journal_mode"), "wal");
   EXPECT_EQ(scalar(*db, "PRAGMA synchronous"), "2");
+}
+
+// A database of another program may have another journal, and that program may hold it.
+TEST(SqliteOpen, WaitsForALockedFileOnceAndNotForEachTry) {
+  const TempDir dir;
+  std::unique_ptr<Db> other = open_db(dir.file("x.db"));
+  run_sql(*other, "CREATE TABLE t (id INTEGER)");
+  ASSERT_EQ(scalar(*other, "PRAGMA journal_mode = DELETE"), "delete");
+  Result<Transaction> lock = Transaction::read(*other);
+  ASSERT_TRUE(lock);
+  ASSERT_EQ(scalar(*other, "SELECT COUNT(*) FROM t"), "0");
+  constexpr int busy_timeout_ms = 200;
+  const auto before = std::chrono::steady_clock::now();
+  const auto db =
+      open_sqlite({.path = dir.file("x.db"), .create = false, .busy_timeout_ms = busy_timeout_ms});
+  const auto waited = std::chrono::steady_clock::now() - before;
+  ASSERT_FALSE(db);
+  EXPECT_EQ(db.error().code, TMESH_E_TIMEOUT);
+  EXPECT_GE(waited, std::chrono::milliseconds(busy_timeout_ms));
+  EXPECT_LT(waited, std::chrono::milliseconds(10 * busy_timeout_ms));  // once would be 20 times
 }
 
 TEST(SqliteOpen, MissingFileIsAnErrorWithoutCreate) {
