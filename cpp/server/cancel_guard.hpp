@@ -1,9 +1,10 @@
-// Rapid reset: counts the opens that a client link cancelled while they cost something.
+// Rapid reset: counts the opens that a client cancelled while they cost something.
 //
 // Such an open has taken a database query and perhaps an agent's dial, and its slot is
 // free again at once, so that bounded slots alone do not bound the work. Beyond
-// kCancelsMax in kWindowSeconds the link's opens are refused until the window has
-// passed. One entry per link that cancelled lately. One thread; time is an argument.
+// kCancelsMax in kWindowSeconds the client's opens are refused until the window has
+// passed. A client is a token, however many links it opens. One entry per client that
+// cancelled lately. One thread; time is an argument.
 #pragma once
 
 #include <algorithm>
@@ -23,26 +24,26 @@ class CancelGuard {
   // everybody's opens.
   static constexpr uint32_t kCancelsMax = 256;
 
-  void note(uint64_t link_id, uint64_t now_us) {
+  void note(uint64_t client_key, uint64_t now_us) {
     const uint64_t second = now_us / 1'000'000;
-    auto found = links_.find(link_id);
-    if (found == links_.end()) {
-      std::erase_if(links_,
+    auto found = clients_.find(client_key);
+    if (found == clients_.end()) {
+      std::erase_if(clients_,
                     [&](const auto& entry) { return second - entry.second.newest >= kWindowSeconds; });
-      found = links_.try_emplace(link_id).first;
+      found = clients_.try_emplace(client_key).first;
       found->second.newest = second;
     }
     found->second.forget_until(second);
     found->second.counts[second % kWindowSeconds]++;
   }
-  bool refuses(uint64_t link_id, uint64_t now_us) {
-    const auto found = links_.find(link_id);
-    if (found == links_.end()) return false;
+  bool refuses(uint64_t client_key, uint64_t now_us) {
+    const auto found = clients_.find(client_key);
+    if (found == clients_.end()) return false;
     Ring& ring = found->second;
     ring.forget_until(now_us / 1'000'000);
     return std::accumulate(ring.counts.begin(), ring.counts.end(), uint32_t{0}) >= kCancelsMax;
   }
-  std::size_t links_count() const { return links_.size(); }
+  std::size_t clients_count() const { return clients_.size(); }
 
  private:
   struct Ring {
@@ -54,7 +55,7 @@ class CancelGuard {
       newest = second;
     }
   };
-  std::map<uint64_t, Ring> links_;
+  std::map<uint64_t, Ring> clients_;
 };
 
 }  // namespace tmesh::server

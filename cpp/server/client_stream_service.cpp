@@ -1,5 +1,7 @@
 #include "cpp/server/client_stream_service.hpp"
 
+#include <functional>
+
 #include "cpp/base/log.hpp"
 
 namespace tmesh::server {
@@ -23,16 +25,17 @@ void ClientStreamService::open(std::string_view token_id, uint64_t link_id, tmes
   flows_.push_back(std::make_unique<OpenFlow>(parts, stream, open));
   OpenFlow& flow = *flows_.back();
   flow.place = std::prev(flows_.end());
-  if (cancels_.refuses(link_id, timers_.now_us())) {
+  const uint64_t client_key = std::hash<std::string_view>{}(token_id);
+  if (cancels_.refuses(client_key, timers_.now_us())) {
     stats_.rapid_reset_refused_count++;
     return flow.refuse_full();
   }
-  flow.start(token_id, link_id);
+  flow.start(token_id, link_id, client_key);
 }
 
 void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side,
-                                    ActiveSlots::Slot slot, uint64_t link_id) {
-  relays_.emplace_back(client_side, agent_side, std::move(slot), link_id,
+                                    ActiveSlots::Slot slot, uint64_t client_key) {
+  relays_.emplace_back(client_side, agent_side, std::move(slot), client_key,
                        StreamRelay::Done::bind<&ClientStreamService::on_relay_done>(this));
   relays_.back().place = std::prev(relays_.end());
   stats_.opened_count++;
@@ -48,7 +51,7 @@ void ClientStreamService::on_flow_over(OpenFlow& flow) {
 
 void ClientStreamService::on_relay_done(StreamRelay& relay, tmesh_status why) {
   log::debug("relay_done", {{"reason", tmesh_code_name(why.code)}});
-  if (relay.is_open_cancelled()) on_cancelled(relay.link_id());
+  if (relay.is_open_cancelled()) on_cancelled(relay.client_key());
   relays_.erase(relay.place);
 }
 

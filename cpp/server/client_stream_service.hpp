@@ -45,10 +45,10 @@ class ClientStreamService final : private OpenFlowOwner {
 
  private:
   void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
-                 uint64_t link_id) override;
+                 uint64_t client_key) override;
   void on_flow_over(OpenFlow& flow) override;
   void on_capability_gap() override { stats_.capability_gap_count++; }
-  void on_cancelled(uint64_t link_id) override { cancels_.note(link_id, timers_.now_us()); }
+  void on_cancelled(uint64_t client_key) override { cancels_.note(client_key, timers_.now_us()); }
   void on_relay_done(StreamRelay& relay, tmesh_status why);
 
   Timers& timers_;

@@ -52,9 +52,9 @@ OpenFlow::~OpenFlow() {
   if (client_side_ != nullptr) tmesh_stream_release(client_side_);
 }
 
-void OpenFlow::start(std::string_view token_id, uint64_t link_id) {
+void OpenFlow::start(std::string_view token_id, uint64_t link_id, uint64_t client_key) {
   token_id_ = token_id;
-  link_id_ = link_id;
+  client_key_ = client_key;
   deadline_ = parts_.timers.after(kDeadline_us, Delegate<void()>::bind<&OpenFlow::on_deadline>(this));
   if (!parts_.executor.submit(*this, token_id, link_id)) refuse_full();
 }
@@ -126,7 +126,7 @@ bool OpenFlow::take_target(const Target& target) {
 
 void OpenFlow::on_agent_answer() {
   parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr),
-                         std::move(slot_), link_id_);
+                         std::move(slot_), client_key_);
   over();
 }
 
@@ -162,7 +162,7 @@ void OpenFlow::on_client_event(void* user, tmesh_stream* stream, unsigned events
   if ((events & TMESH_STREAM_EV_OVER) == 0) return;
   self->deadline_.cancel();
   if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM)
-    self->parts_.owner.on_cancelled(self->link_id_);
+    self->parts_.owner.on_cancelled(self->client_key_);
   tmesh_stream_release(std::exchange(self->client_side_, nullptr));
   if (!self->is_authorizing_) self->over();
 }

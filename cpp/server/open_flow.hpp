@@ -27,13 +27,13 @@ class OpenFlowOwner {
  public:
   // Both streams are open: take them over (splice), then answer the client (C7).
   virtual void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
-                         uint64_t link_id) = 0;
+                         uint64_t client_key) = 0;
   // The flow is over: destroy it. Last call of the flow.
   virtual void on_flow_over(OpenFlow& flow) = 0;
   // A strict client met an agent or a link that cannot answer (requirement B4).
   virtual void on_capability_gap() = 0;
-  // The client of this link took back an open that was running.
-  virtual void on_cancelled(uint64_t link_id) = 0;
+  // This client took back an open that was running.
+  virtual void on_cancelled(uint64_t client_key) = 0;
 
  protected:
   ~OpenFlowOwner() = default;
@@ -57,7 +57,8 @@ class OpenFlow final : private OpenJob {
   ~OpenFlow() override;
 
   // Waits for its turn, or answers queue_full and is over.
-  void start(std::string_view token_id, uint64_t link_id);
+  // client_key: handed back to the owner, which knows the client by it.
+  void start(std::string_view token_id, uint64_t link_id, uint64_t client_key);
   // Answers queue_full without waiting, and is over.
   void refuse_full();
   bool is_orphan() const { return client_side_ == nullptr; }
@@ -83,7 +84,7 @@ class OpenFlow final : private OpenJob {
   const bool is_strict_;
   std::unique_ptr<tmesh_open_stream> open_;  // 2 KiB that only an open in flight needs
   std::string token_id_;
-  uint64_t link_id_ = 0;
+  uint64_t client_key_ = 0;
   ActiveSlots::Slot slot_;
   Ticket deadline_;
   Ticket step_;

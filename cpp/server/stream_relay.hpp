@@ -18,9 +18,9 @@ class StreamRelay {
   // `done` is the last thing the relay does; the owner destroys it, also from inside.
   using Done = Delegate<void(StreamRelay&, tmesh_status)>;
 
-  StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot, uint64_t link_id,
-              Done done)
-      : streams_{client_side, agent_side}, link_id_(link_id), slot_(std::move(slot)), done_(done) {
+  StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
+              uint64_t client_key, Done done)
+      : streams_{client_side, agent_side}, client_key_(client_key), slot_(std::move(slot)), done_(done) {
     tmesh_splice_init(&splice_, tmesh_stream_end(client_side), tmesh_stream_end(agent_side), this, &on_done);
     tmesh_stream_attach(client_side, this, &on_client_event);
     tmesh_stream_attach(agent_side, this, &on_agent_event);
@@ -40,7 +40,7 @@ class StreamRelay {
   bool is_open_cancelled() const {
     return is_reset_by_client_ && !streams_[0]->is_strict && splice_.moved_bytes[1] == 0;
   }
-  uint64_t link_id() const { return link_id_; }
+  uint64_t client_key() const { return client_key_; }
 
   std::list<StreamRelay>::iterator place;  // in the owner's list
 
@@ -59,7 +59,7 @@ class StreamRelay {
   }
 
   tmesh_stream* streams_[2];
-  const uint64_t link_id_;  // of the client
+  const uint64_t client_key_;  // for the CancelGuard
   tmesh_splice splice_{};
   ActiveSlots::Slot slot_;
   Done done_;

@@ -8,7 +8,7 @@ namespace {
 constexpr uint64_t kSecond = 1'000'000;
 constexpr uint64_t kStart = 1000 * kSecond;
 
-TEST(CancelGuard, RefusesALinkThatCancelsInACircle) {
+TEST(CancelGuard, RefusesAClientThatCancelsInACircle) {
   CancelGuard guard;
   for (uint32_t i = 0; i < CancelGuard::kCancelsMax; i++) {
     const uint64_t now_us = kStart + i * 9 * kSecond / CancelGuard::kCancelsMax;
@@ -28,12 +28,12 @@ TEST(CancelGuard, ForgetsAfterTheWindow) {
   EXPECT_FALSE(guard.refuses(1, kStart + 1000 * kSecond)) << "a long pause clears the whole ring";
 }
 
-TEST(CancelGuard, KeepsNothingAboutLinksThatBehaveAgain) {
+TEST(CancelGuard, KeepsNothingAboutClientsThatBehaveAgain) {
   CancelGuard guard;
   for (uint64_t link = 0; link < 100; link++) guard.note(link, kStart);
-  EXPECT_EQ(guard.links_count(), 100u);
+  EXPECT_EQ(guard.clients_count(), 100u);
   guard.note(1000, kStart + 10 * kSecond);
-  EXPECT_EQ(guard.links_count(), 1u);
+  EXPECT_EQ(guard.clients_count(), 1u);
 }
 
 }  // namespace

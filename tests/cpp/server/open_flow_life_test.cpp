@@ -315,6 +315,22 @@ TEST_F(OpenFlowLifeTest, CeilingsOfTokenAndAgentAnswerQueueFullAndRecover) {
   EXPECT_TRUE(d.has_result && d.result.accepted);
 }
 
+TEST_F(OpenFlowLifeTest, RapidResetOverSeveralLinksOfOneTokenCountsTogether) {
+  start();
+  FakeAgent& agent = add_agent();
+  for (int link = 0; link < 4; link++) {
+    FakeClient& crowd = add_client("crowd");
+    for (uint32_t i = 0; i < CancelGuard::kCancelsMax; i++) {
+      PlainStream stream;
+      ASSERT_TRUE(stream.open(crowd.mux(), open_request("b", 2)));
+      pump();
+      if (!stream.is_over) stream.reset();
+      pump();
+    }
+  }
+  EXPECT_LE(agent.opens.size(), CancelGuard::kCancelsMax) << "what one link may, not four times that";
+}
+
 TEST_F(OpenFlowLifeTest, RapidResetStaysWithinTheLimitsAndLeavesOthersAlone) {
   start();
   FakeAgent& agent = add_agent();
