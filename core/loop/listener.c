@@ -132,7 +132,7 @@ struct tmesh_status tmesh_listener_open(struct tmesh_listener* l, struct tmesh_l
 }
 
 uint16_t tmesh_listener_port(const struct tmesh_listener* l) {
-  struct sockaddr_storage name;
+  struct sockaddr_storage name = {0};
   socklen_t len = sizeof name;
 
   if (l->fd < 0 || getsockname(l->fd, (struct sockaddr*)&name, &len) != 0) return 0;

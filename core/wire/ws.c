@@ -216,7 +216,7 @@ static size_t take_header(struct tmesh_ws_decoder* d, const uint8_t* data, size_
   size_t n = (size_t)(d->header_need_bytes - d->header_bytes);
 
   if (n > len_bytes) n = len_bytes;
-  if (n > 0) memcpy(d->header + d->header_bytes, data, n);
+  if (data != NULL && n > 0) memcpy(d->header + d->header_bytes, data, n);
   d->header_bytes = (uint8_t)(d->header_bytes + n);
   return n;
 }
@@ -250,7 +250,7 @@ static size_t take_control(struct tmesh_ws_decoder* d, const uint8_t* data, size
   size_t n = len_bytes;
 
   if (n > d->payload_left_bytes) n = (size_t)d->payload_left_bytes;
-  if (n > 0) memcpy(d->control + d->control_bytes, data, n);
+  if (data != NULL && n > 0) memcpy(d->control + d->control_bytes, data, n);
   d->control_bytes = (uint8_t)(d->control_bytes + n);
   d->payload_left_bytes -= n;
   return n;

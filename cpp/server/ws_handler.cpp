@@ -67,7 +67,7 @@ class WsHandler::Upgrade {
       if (!is_refusal) return answer(http::Response::plain(503, "the token cannot be checked now"));
       http::Response refused = http::Response::plain(401, "the token is not accepted");
       refused.headers.add("WWW-Authenticate", "Bearer");
-      return answer(std::move(refused));
+      return answer(refused);
     }
     if (handler_.is_draining_) return answer(draining_response());
     identity_ = std::move(*identity);
@@ -80,8 +80,8 @@ class WsHandler::Upgrade {
 
   void on_upgraded(http::Upgraded upgraded) { handler_.adopt(*this, std::move(upgraded)); }
   void on_abort() { handler_.remove(*this); }
-  void answer(http::Response response) {
-    deferred_.respond(std::move(response));
+  void answer(const http::Response& response) {
+    deferred_.respond(response);
     handler_.remove(*this);
   }
 
