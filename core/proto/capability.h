@@ -30,6 +30,15 @@ enum tmesh_capability {
 #define TMESH_CAP_COUNT 9u
 #define TMESH_CAP_PROTOCOLS (TMESH_CAP_TCP | TMESH_CAP_UDP | TMESH_CAP_HTTP)
 
+/* The set of what the three switches of a configuration leave on (requirement I2). */
+static inline uint32_t tmesh_capability_enabled(bool open_result, bool flow_control, bool fair_writer) {
+  uint32_t set = 0;
+  if (open_result) set |= TMESH_CAP_OPEN_RESULT;
+  if (flow_control) set |= TMESH_CAP_FLOW_CONTROL;
+  if (fair_writer) set |= TMESH_CAP_FAIR_WRITER;
+  return set;
+}
+
 /* The wire name of one bit; "unknown" for anything else. */
 const char* tmesh_capability_name(uint32_t bit);
 /* The bit of a name (exact), or 0. */

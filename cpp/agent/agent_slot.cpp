@@ -17,11 +17,7 @@ namespace {
 constexpr uint32_t kStreamsMax = 65'536;
 
 uint32_t announced_capabilities(const config::Capabilities& c) {
-  uint32_t set = TMESH_CAP_PROTOCOLS;
-  if (c.open_result) set |= TMESH_CAP_OPEN_RESULT;
-  if (c.flow_control) set |= TMESH_CAP_FLOW_CONTROL;
-  if (c.fair_writer) set |= TMESH_CAP_FAIR_WRITER;
-  return set;
+  return TMESH_CAP_PROTOCOLS | tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
 }
 
 uint32_t streams_max(const config::AgentStreamSettings& s) {

@@ -16,11 +16,7 @@ constexpr uint32_t kRotateAtStreamId = 60'000;
 constexpr uint32_t kStreamsMax = 16'384;
 
 uint32_t offered_capabilities(const config::Capabilities& c) {
-  uint32_t set = 0;
-  if (c.open_result) set |= TMESH_CAP_OPEN_RESULT;
-  if (c.flow_control) set |= TMESH_CAP_FLOW_CONTROL;
-  if (c.fair_writer) set |= TMESH_CAP_FAIR_WRITER;
-  return set;
+  return tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
 }
 
 tmesh_time time_of(int64_t wall_us) {

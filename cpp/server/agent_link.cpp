@@ -33,11 +33,7 @@ constexpr tmesh_metadata_error kRevisionConflict{"revision", "revision_conflict"
 constexpr tmesh_metadata_error kTooMany{"connection_id", "invalid_metadata", "the agent has too many links"};
 
 uint32_t offered_capabilities(const config::Capabilities& c) {
-  uint32_t set = TMESH_CAP_PROTOCOLS;
-  if (c.open_result) set |= TMESH_CAP_OPEN_RESULT;
-  if (c.flow_control) set |= TMESH_CAP_FLOW_CONTROL;
-  if (c.fair_writer) set |= TMESH_CAP_FAIR_WRITER;
-  return set;
+  return TMESH_CAP_PROTOCOLS | tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
 }
 
 // Deployed servers take the node id for an agent that does not say its instance.

@@ -14,11 +14,7 @@ constexpr std::string_view kAgentPath = "/ws/agent";
 constexpr std::string_view kClientPath = "/ws/client";
 
 uint32_t enabled_capabilities(const config::Capabilities& c) {
-  uint32_t set = 0;
-  if (c.open_result) set |= TMESH_CAP_OPEN_RESULT;
-  if (c.flow_control) set |= TMESH_CAP_FLOW_CONTROL;
-  if (c.fair_writer) set |= TMESH_CAP_FAIR_WRITER;
-  return set;
+  return tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
 }
 
 http::Response draining_response() {

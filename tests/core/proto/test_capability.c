@@ -167,8 +167,20 @@ static void the_client_accepts_only_what_it_offered(void** state) {
   assert_false(tmesh_subprotocol_was_offered(TMESH_SUBPROTOCOL_COUNT, BOTH));
 }
 
+static void each_switch_leaves_its_capability_on(void** state) {
+  (void)state;
+  for (unsigned bits = 0; bits < 8; bits++) {
+    uint32_t want = 0;
+    if (bits & 1) want |= TMESH_CAP_OPEN_RESULT;
+    if (bits & 2) want |= TMESH_CAP_FLOW_CONTROL;
+    if (bits & 4) want |= TMESH_CAP_FAIR_WRITER;
+    assert_int_equal(tmesh_capability_enabled(bits & 1, bits & 2, bits & 4), want);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_switch_leaves_its_capability_on),
       cmocka_unit_test(every_capability_has_its_wire_name),
       cmocka_unit_test(unknown_names_and_bits_are_nothing),
       cmocka_unit_test(names_of_a_set_come_in_bit_order),
