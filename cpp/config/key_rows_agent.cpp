@@ -51,7 +51,8 @@ constexpr std::array kRows = {
         .range(65536, kBufferMax),
     count("agent.streams.max_active", "1024", kAgent, "live streams; 0 = no limit").range(0, kCountMax),
     choice("agent.streams.resolver", "async|system", "async", kAgent,
-           "own resolver on the loop, or the system's in worker threads"),
+           "own resolver on the loop, or the system's in worker threads")
+        .no_effect("agent.streams.resolver"),
     boolean("agent.streams.icmp_enabled", "false", kAgent, "ping for probes")
         .unavailable("agent.streams.icmp"),
     text("agent.streams.icmp_bind_address", "0.0.0.0", kAgent, "its source address")

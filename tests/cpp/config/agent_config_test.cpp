@@ -49,6 +49,12 @@ TEST_F(AgentConfigTest, StructDefaultsAgreeWithTheTable) {
   EXPECT_EQ(made.shutdown_timeout_us, loaded.shutdown_timeout_us);
 }
 
+TEST_F(AgentConfigTest, AResolverThatIsNotThereIsAWarning) {
+  agent_file("  streams:\n    resolver: system\n");
+  EXPECT_NE(warnings(agent()).find("agent.streams.resolver: is accepted but has no effect"),
+            std::string::npos);
+}
+
 TEST_F(AgentConfigTest, WhatRunNeeds) {
   for (const Purpose purpose : {Purpose::run, Purpose::check}) {
     EXPECT_EQ(errors(agent(purpose)),
