@@ -149,23 +149,31 @@ size_t tmesh_chunkq_read(struct tmesh_chunkq* q, void* out, size_t n) {
   return done;
 }
 
+static void move_head(struct tmesh_chunkq* dst, struct tmesh_chunkq* src) {
+  const size_t len = block_len(src->head);
+  drop_empty_tail(dst);
+  src->len_bytes -= len;
+  push_block(dst, pop_head(src));
+  dst->len_bytes += len;
+}
+
 size_t tmesh_chunkq_move(struct tmesh_chunkq* dst, struct tmesh_chunkq* src, size_t max) {
   TMESH_ASSERT(dst->pool == src->pool && dst != src);
   size_t moved = 0;
   while (moved < max && src->len_bytes > 0) {
-    struct tmesh_block* b = src->head;
-    size_t len = block_len(b);
-    if (len <= max - moved && len >= TMESH_BLOCK_BYTES / 2) {
-      drop_empty_tail(dst);
-      src->len_bytes -= len;
-      push_block(dst, pop_head(src));
-      dst->len_bytes += len;
-      moved += len;
-      continue;
+    const struct tmesh_block* b = src->head;
+    const size_t len = block_len(b);
+    const size_t part = len < max - moved ? len : max - moved;
+    const bool is_whole = part == len;
+    if (is_whole && len >= TMESH_BLOCK_BYTES / 2) {
+      move_head(dst, src);
+    } else if (tmesh_is_ok(tmesh_chunkq_append(dst, b->data + b->begin_bytes, part))) {
+      tmesh_chunkq_consume(src, part);
+    } else if (is_whole) {
+      move_head(dst, src); /* it is there already: a full pool must not stop what needs nothing of it */
+    } else {
+      break;
     }
-    size_t part = len < max - moved ? len : max - moved;
-    if (!tmesh_is_ok(tmesh_chunkq_append(dst, b->data + b->begin_bytes, part))) break;
-    tmesh_chunkq_consume(src, part);
     moved += part;
   }
   return moved;

@@ -4,7 +4,7 @@
  * itself: the caller knows its bound in bytes and asks `len_bytes` first. Memory
  * held stays near what is queued: a piece under half a block is copied into the
  * tail block, so held bytes <= 2 x queued bytes + 2 blocks (a reserved tail and a
- * partly read head).
+ * partly read head), unless the pool refused a block for such a copy.
  */
 #ifndef TMESH_BASE_CHUNKQ_H
 #define TMESH_BASE_CHUNKQ_H
@@ -51,8 +51,9 @@ void tmesh_chunkq_consume(struct tmesh_chunkq* q, size_t n);
 /* Copies up to n bytes out and consumes them; returns how many. */
 size_t tmesh_chunkq_read(struct tmesh_chunkq* q, void* out, size_t n);
 /* Moves up to max bytes from the front of src to the end of dst, whole blocks by
- * pointer and small pieces by copy; returns how many bytes moved (fewer than asked
- * only if src is shorter or the pool refuses a block). Both use the same pool. */
+ * pointer and small pieces by copy (also by pointer when the pool refuses a block for the
+ * copy); returns how many bytes moved: fewer than asked only if src is shorter or the pool
+ * refuses a block for a part of one. Both use the same pool. */
 size_t tmesh_chunkq_move(struct tmesh_chunkq* dst, struct tmesh_chunkq* src, size_t max);
 static inline size_t tmesh_chunkq_held_bytes(const struct tmesh_chunkq* q) {
   return q->block_count * TMESH_BLOCK_BYTES;

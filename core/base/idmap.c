@@ -4,6 +4,8 @@
 
 #include "core/base/check.h"
 
+#define CAPACITY_MIN ((size_t)16)
+
 /* Peers choose the keys, so where a key belongs must not be known to them: with a fixed
  * hash, 20,000 ids of one run cost 40 us per look-up. Two multiplications, because ids
  * that count up would otherwise stay evenly spaced, which an unlucky seed bunches up. */
@@ -49,18 +51,21 @@ static void insert(struct tmesh_idmap* m, uint32_t key, void* value) {
   m->slots[i].value = value;
 }
 
-static bool grow(struct tmesh_idmap* m) {
-  struct tmesh_idmap bigger = {.seed = m->seed};
-  bigger.capacity = m->capacity == 0 ? 16 : m->capacity * 2;
-  bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
-  if (bigger.slots == NULL) return false;
+/* False leaves the map as it was. */
+static bool resize(struct tmesh_idmap* m, size_t capacity) {
+  struct tmesh_idmap other = {.seed = m->seed, .capacity = capacity, .count = m->count};
+  other.slots = calloc(capacity, sizeof *other.slots);
+  if (other.slots == NULL) return false;
   for (size_t i = 0; i < m->capacity; i++) {
-    if (m->slots[i].key != 0) insert(&bigger, m->slots[i].key, m->slots[i].value);
+    if (m->slots[i].key != 0) insert(&other, m->slots[i].key, m->slots[i].value);
   }
-  bigger.count = m->count;
   free(m->slots);
-  *m = bigger;
+  *m = other;
   return true;
+}
+
+static bool grow(struct tmesh_idmap* m) {
+  return resize(m, m->capacity == 0 ? CAPACITY_MIN : m->capacity * 2);
 }
 
 struct tmesh_status tmesh_idmap_put(struct tmesh_idmap* m, uint32_t key, void* value) {
@@ -93,5 +98,8 @@ void* tmesh_idmap_remove(struct tmesh_idmap* m, uint32_t key) {
   m->slots[gap].key = 0;
   m->slots[gap].value = NULL;
   m->count--;
+  /* A quarter full afterwards, so that the next doubling is far. Without memory for it the
+   * large table simply stays. */
+  if (m->capacity > CAPACITY_MIN && m->count * 8 < m->capacity) (void)resize(m, m->capacity / 2);
   return value;
 }

@@ -1,9 +1,9 @@
 /* Map from a 32-bit id to a pointer.
  *
- * Open addressing, grows by doubling, never shrinks below what it holds until
- * cleared. Key 0 is not allowed (stream ids start at 1). The map owns only its
- * table. One malloc per doubling; none per insert otherwise. The caller bounds the
- * number of entries. Keys may be an enemy's choice: no set of them is slow in every map.
+ * Open addressing, grows by doubling at three quarters and halves at an eighth. Key 0 is
+ * not allowed (stream ids start at 1). The map owns only its table. One allocation per
+ * doubling or halving, none otherwise. The caller bounds the number of entries. Keys may be an enemy's
+ * choice: no set of them is slow in every map.
  */
 #ifndef TMESH_BASE_IDMAP_H
 #define TMESH_BASE_IDMAP_H

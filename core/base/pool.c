@@ -13,7 +13,7 @@ void tmesh_pool_init(struct tmesh_pool* pool, size_t budget_bytes, size_t cached
 
 void tmesh_pool_close(struct tmesh_pool* pool) {
   TMESH_ASSERT(pool->live_count == 0);
-  tmesh_pool_trim(pool, 0);
+  (void)tmesh_pool_trim(pool, 0);
 }
 
 struct tmesh_block* tmesh_pool_get(struct tmesh_pool* pool) {
@@ -35,7 +35,10 @@ struct tmesh_block* tmesh_pool_get(struct tmesh_pool* pool) {
   b->begin_bytes = 0;
   b->end_bytes = 0;
   pool->live_count++;
-  if (pool->live_count > pool->live_peak_count) pool->live_peak_count = pool->live_count;
+  if (pool->live_count > pool->recent_peak_count) {
+    pool->recent_peak_count = pool->live_count;
+    if (pool->live_count > pool->live_peak_count) pool->live_peak_count = pool->live_count;
+  }
   return b;
 }
 
@@ -51,11 +54,20 @@ void tmesh_pool_put(struct tmesh_pool* pool, struct tmesh_block* block) {
   pool->cached_count++;
 }
 
-void tmesh_pool_trim(struct tmesh_pool* pool, size_t keep_count) {
+size_t tmesh_pool_trim(struct tmesh_pool* pool, size_t keep_count) {
+  size_t freed_count = 0;
   while (pool->cached_count > keep_count) {
     struct tmesh_block* b = pool->free_list;
     pool->free_list = b->next;
     pool->cached_count--;
+    freed_count++;
     free(b);
   }
+  return freed_count;
+}
+
+size_t tmesh_pool_take_peak(struct tmesh_pool* pool) {
+  const size_t peak_count = pool->recent_peak_count;
+  pool->recent_peak_count = pool->live_count;
+  return peak_count;
 }

@@ -33,8 +33,9 @@ struct tmesh_pool {
   size_t cached_max;
   size_t live_count; /* blocks handed out */
   size_t live_peak_count;
-  size_t budget_count;    /* live_count never passes it */
-  uint64_t refused_count; /* allocations refused by the budget or the system */
+  size_t recent_peak_count; /* the most live blocks since tmesh_pool_take_peak() */
+  size_t budget_count;      /* live_count never passes it */
+  uint64_t refused_count;   /* allocations refused by the budget or the system */
 };
 
 /* budget_bytes is rounded down to whole blocks (at least one); cached_max_bytes
@@ -45,8 +46,24 @@ void tmesh_pool_close(struct tmesh_pool* pool);
 /* An empty block owned by the caller, or NULL (counted) if the budget or memory is exhausted. */
 struct tmesh_block* tmesh_pool_get(struct tmesh_pool* pool);
 void tmesh_pool_put(struct tmesh_pool* pool, struct tmesh_block* block);
-/* Gives cached blocks beyond keep_count back to the system. */
-void tmesh_pool_trim(struct tmesh_pool* pool, size_t keep_count);
+/* Gives cached blocks beyond keep_count back to the system; returns how many. */
+size_t tmesh_pool_trim(struct tmesh_pool* pool, size_t keep_count);
+/* The most blocks that were live at once since the last call. */
+size_t tmesh_pool_take_peak(struct tmesh_pool* pool);
+/* How near the budget is. What follows at each step is the users' business: windows stop
+ * growing and shrink, new opens are refused, the largest stalled stream is reset. */
+enum tmesh_pressure {
+  TMESH_PRESSURE_NONE = 0,
+  TMESH_PRESSURE_GROWTH, /* from 75 % of the budget */
+  TMESH_PRESSURE_OPENS,  /* from 90 % */
+  TMESH_PRESSURE_FULL,   /* not one block left */
+};
+static inline enum tmesh_pressure tmesh_pool_pressure(const struct tmesh_pool* pool) {
+  if (pool->live_count >= pool->budget_count) return TMESH_PRESSURE_FULL;
+  if (pool->live_count * 10 >= pool->budget_count * 9) return TMESH_PRESSURE_OPENS;
+  if (pool->live_count * 4 >= pool->budget_count * 3) return TMESH_PRESSURE_GROWTH;
+  return TMESH_PRESSURE_NONE;
+}
 static inline size_t tmesh_pool_live_bytes(const struct tmesh_pool* pool) {
   return pool->live_count * TMESH_BLOCK_BYTES;
 }

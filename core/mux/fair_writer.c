@@ -2,67 +2,171 @@
 
 #include "core/mux/stream.h"
 
+_Static_assert(TMESH_FRESH_MAX_BYTES <= TMESH_QUANTUM_BYTES, "an item of a fresh stream fits a round");
+_Static_assert(TMESH_FRESH_MAX_BYTES == TMESH_EARLY_DATA_MAX_BYTES,
+               "early data is what a stream sends first");
+
+static bool is_fresh(const struct tmesh_stream* s) {
+  return s->first_bytes < TMESH_FRESH_MAX_BYTES;
+}
+
 /* Bytes of the item at the head of s, or 0 with *is_half_close. False: nothing may be sent now. */
 static bool head_item(const struct tmesh_stream* s, uint32_t* len_bytes, bool* is_half_close) {
   *len_bytes = 0;
   *is_half_close = false;
-  if (s->state != TMESH_STREAM_OPEN && s->state != TMESH_STREAM_HALF_CLOSED_REMOTE) return false;
+  const bool is_open = s->state == TMESH_STREAM_OPEN || s->state == TMESH_STREAM_HALF_CLOSED_REMOTE;
+  if (!is_open && !tmesh_stream_may_send_early(s)) return false;
   if (s->out.len_bytes > 0) {
-    uint32_t want =
-        s->out.len_bytes < TMESH_DATA_MAX_BYTES ? (uint32_t)s->out.len_bytes : TMESH_DATA_MAX_BYTES;
+    uint32_t want = is_fresh(s) ? TMESH_FRESH_MAX_BYTES - s->first_bytes : TMESH_DATA_MAX_BYTES;
+    if (s->out.len_bytes < want) want = (uint32_t)s->out.len_bytes;
     *len_bytes = tmesh_send_window_available(&s->send, want);
     return *len_bytes > 0;
   }
-  *is_half_close = s->out_eof && !s->out_eof_pulled;
+  *is_half_close = is_open && s->out_eof && !s->out_eof_pulled;
   return *is_half_close;
 }
 
 void tmesh_fair_writer_init(struct tmesh_fair_writer* w) {
-  tmesh_list_init(&w->active);
+  tmesh_list_init(&w->fresh);
+  tmesh_list_init(&w->ring);
+  tmesh_list_init(&w->round);
+  tmesh_list_push_back(&w->ring, &w->round);
+  tmesh_list_init(&w->held);
+  w->fresh_left_bytes = TMESH_QUANTUM_BYTES;
+  w->coalesce_us = 0;
+  w->item_max_bytes = TMESH_DATA_MAX_BYTES;
+  w->now_us = 0;
+  w->held_due_us = 0;
+}
+
+/* Whether what s could send now is a small item too soon after another one. Times are compared by
+ * their low 32 bits: a stream that is silent for 71 minutes may be held for once. */
+static bool is_too_soon(const struct tmesh_fair_writer* w, const struct tmesh_stream* s) {
+  if (w->coalesce_us == 0 || s->is_due || s->out_eof) return false;
+  return s->out.len_bytes < TMESH_COALESCE_BELOW_BYTES && (uint32_t)w->now_us - s->small_us < w->coalesce_us;
+}
+
+static void hold(struct tmesh_fair_writer* w, struct tmesh_stream* s) {
+  uint64_t due_us = w->now_us + w->coalesce_us - ((uint32_t)w->now_us - s->small_us);
+  if (tmesh_list_empty(&w->held) || due_us < w->held_due_us) w->held_due_us = due_us;
+  tmesh_list_push_back(&w->held, &s->in_active);
 }
 
 bool tmesh_fair_writer_update(struct tmesh_fair_writer* w, struct tmesh_stream* s) {
   uint32_t len_bytes;
   bool is_half_close;
-  if (!head_item(s, &len_bytes, &is_half_close)) {
+  uint8_t place = TMESH_PLACE_NONE;
+  if (head_item(s, &len_bytes, &is_half_close)) {
+    place = is_too_soon(w, s) ? TMESH_PLACE_HELD : is_fresh(s) ? TMESH_PLACE_FRESH : TMESH_PLACE_RING;
+  }
+  if (place != s->place) {
     tmesh_fair_writer_remove(w, s);
-    return false;
+    s->place = place;
+    if (place == TMESH_PLACE_HELD) hold(w, s);
+    if (place == TMESH_PLACE_FRESH) tmesh_list_push_back(&w->fresh, &s->in_active);
+    if (place == TMESH_PLACE_RING) {
+      /* The quantum of its first visit; later ones are added when it goes to the back. */
+      s->deficit_bytes = TMESH_QUANTUM_BYTES;
+      tmesh_list_push_back(&w->ring, &s->in_active);
+    }
   }
-  if (!tmesh_list_linked(&s->in_active)) {
-    /* The quantum of its first visit; later ones are added when it goes to the back. */
-    s->deficit_bytes = TMESH_QUANTUM_BYTES;
-    tmesh_list_push_back(&w->active, &s->in_active);
-  }
-  return true;
+  return place != TMESH_PLACE_NONE;
 }
 
 void tmesh_fair_writer_remove(struct tmesh_fair_writer* w, struct tmesh_stream* s) {
   (void)w;
   s->deficit_bytes = 0;
-  if (tmesh_list_linked(&s->in_active)) tmesh_list_remove(&s->in_active);
+  if (s->place == TMESH_PLACE_NONE) return;
+  s->place = TMESH_PLACE_NONE;
+  tmesh_list_remove(&s->in_active);
+}
+
+static bool let_go(struct tmesh_fair_writer* w) {
+  bool has_any = false;
+  struct tmesh_list* node;
+  while ((node = tmesh_list_first(&w->held)) != NULL) {
+    struct tmesh_stream* s = TMESH_CONTAINER(node, struct tmesh_stream, in_active);
+    s->is_due = true;
+    if (tmesh_fair_writer_update(w, s)) has_any = true;
+  }
+  return has_any;
+}
+
+bool tmesh_fair_writer_tick(struct tmesh_fair_writer* w, uint64_t now_us) {
+  w->now_us = now_us;
+  return !tmesh_list_empty(&w->held) && now_us >= w->held_due_us && let_go(w);
+}
+
+bool tmesh_fair_writer_coalesce(struct tmesh_fair_writer* w, uint32_t coalesce_us) {
+  w->coalesce_us = coalesce_us;
+  return let_go(w);
+}
+
+/* The next item of s, cut to what the link wants at once. */
+static bool next_item(const struct tmesh_fair_writer* w, const struct tmesh_stream* s,
+                      struct tmesh_send_item* item) {
+  if (!head_item(s, &item->len_bytes, &item->is_half_close)) return false;
+  if (w->coalesce_us == 0 && item->len_bytes > w->item_max_bytes) item->len_bytes = w->item_max_bytes;
+  return true;
+}
+
+/* The item is on its way. */
+static void charge(struct tmesh_fair_writer* w, const struct tmesh_send_item* item) {
+  struct tmesh_stream* s = item->stream;
+  s->is_due = false;
+  if (item->len_bytes > 0 && item->len_bytes < TMESH_COALESCE_BELOW_BYTES) s->small_us = (uint32_t)w->now_us;
+}
+
+static bool next_fresh(struct tmesh_fair_writer* w, struct tmesh_send_item* item) {
+  struct tmesh_list* front;
+  while ((front = tmesh_list_first(&w->fresh)) != NULL) {
+    struct tmesh_stream* s = TMESH_CONTAINER(front, struct tmesh_stream, in_active);
+    item->stream = s;
+    if (!next_item(w, s, item)) {
+      tmesh_fair_writer_remove(w, s);
+      continue;
+    }
+    if (item->len_bytes > w->fresh_left_bytes) return false;
+    w->fresh_left_bytes -= item->len_bytes;
+    s->first_bytes = (uint16_t)(s->first_bytes + item->len_bytes);
+    charge(w, item);
+    return true;
+  }
+  return false;
+}
+
+/* False: the visit of the stream at the front is over, or it had nothing to send. */
+static bool visit(struct tmesh_fair_writer* w, struct tmesh_list* front, struct tmesh_send_item* item) {
+  struct tmesh_stream* s = TMESH_CONTAINER(front, struct tmesh_stream, in_active);
+  item->stream = s;
+  if (!next_item(w, s, item)) {
+    tmesh_fair_writer_remove(w, s);
+    return false;
+  }
+  if (item->len_bytes > s->deficit_bytes) {
+    /* What is left of the deficit is kept, so that an item larger than one quantum is
+     * sent after enough rounds. */
+    s->deficit_bytes += TMESH_QUANTUM_BYTES;
+    tmesh_list_remove(front);
+    tmesh_list_push_back(&w->ring, front);
+    return false;
+  }
+  s->deficit_bytes -= item->len_bytes;
+  charge(w, item);
+  return true;
 }
 
 bool tmesh_fair_writer_next(struct tmesh_fair_writer* w, struct tmesh_send_item* item) {
   for (;;) {
-    struct tmesh_list* front = tmesh_list_first(&w->active);
-    if (front == NULL) return false;
-    struct tmesh_stream* s = TMESH_CONTAINER(front, struct tmesh_stream, in_active);
-    uint32_t len_bytes;
-    bool is_half_close;
-    if (!head_item(s, &len_bytes, &is_half_close)) {
-      tmesh_fair_writer_remove(w, s);
+    if (next_fresh(w, item)) return true;
+    struct tmesh_list* front = tmesh_list_first(&w->ring);
+    if (front != &w->round) {
+      if (visit(w, front, item)) return true;
       continue;
     }
-    if (len_bytes > s->deficit_bytes) {
-      /* The visit is over. What is left of the deficit is kept, so that an item
-       * larger than one quantum is sent after enough rounds. */
-      s->deficit_bytes += TMESH_QUANTUM_BYTES;
-      tmesh_list_remove(front);
-      tmesh_list_push_back(&w->active, front);
-      continue;
-    }
-    s->deficit_bytes -= len_bytes;
-    *item = (struct tmesh_send_item){s, len_bytes, is_half_close};
-    return true;
+    if (tmesh_fair_writer_is_idle(w)) return false;
+    w->fresh_left_bytes = TMESH_QUANTUM_BYTES;
+    tmesh_list_remove(front);
+    tmesh_list_push_back(&w->ring, front);
   }
 }

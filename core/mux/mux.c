@@ -6,20 +6,35 @@
 #include "core/base/check.h"
 #include "core/mux/mux_internal.h"
 
+/* LESSONS W2 of every window whose size nobody chose. */
+_Static_assert(TMESH_WINDOW_INITIAL_BYTES - TMESH_WINDOW_THRESHOLD_BYTES >= TMESH_DATA_MAX_BYTES,
+               "a sender whose bytes were all consumed has credit for one frame");
+/* LESSONS W3: the cap on what deployed peers grant is above what they start with. */
+_Static_assert(TMESH_WINDOW_LEGACY_CAP_BYTES >= 2 * TMESH_WINDOW_INITIAL_BYTES,
+               "credit that a deployed peer means is never cut");
+
 struct tmesh_status tmesh_mux_init(struct tmesh_mux* m, const struct tmesh_mux_config* config) {
   TMESH_ASSERT(config->pool != NULL && config->events != NULL && config->events->on_control != NULL);
   TMESH_ASSERT(config->is_opener || config->events->on_open != NULL);
   TMESH_ASSERT(config->initial_window_bytes >= TMESH_WINDOW_INITIAL_BYTES);
-  TMESH_ASSERT(config->inbound_max_bytes > 0 && config->outbound_max_bytes > 0);
+  TMESH_ASSERT(config->inbound_max_bytes > 0);
   TMESH_ASSERT(config->streams_max > 0);
+  /* W1: what the peer may grant at once finds room. W2: as above. */
+  if (config->outbound_max_bytes < TMESH_WINDOW_INITIAL_BYTES ||
+      config->window_threshold_bytes > config->initial_window_bytes - TMESH_DATA_MAX_BYTES) {
+    return tmesh_err_session(TMESH_E_INVALID);
+  }
   memset(m, 0, sizeof *m);
   m->config = *config;
+  if (config->violations_max == 0) m->config.violations_max = TMESH_WINDOW_VIOLATIONS_MAX;
+  if (config->violations_period_us == 0) m->config.violations_period_us = TMESH_WINDOW_VIOLATIONS_PERIOD_US;
   tmesh_idmap_init(&m->streams);
   tmesh_list_init(&m->all);
   tmesh_list_init(&m->events);
   tmesh_list_init(&m->marks);
   tmesh_list_init(&m->retired);
   tmesh_fair_writer_init(&m->writer);
+  m->writer.coalesce_us = m->config.coalesce_us;
   m->next_id = 1;
   m->frame_payload = malloc(TMESH_METADATA_MAX_BYTES);
   m->batch = malloc(TMESH_BATCH_MAX_ITEMS * sizeof *m->batch);
@@ -35,6 +50,10 @@ struct tmesh_status tmesh_mux_init(struct tmesh_mux* m, const struct tmesh_mux_c
 
 void tmesh_mux_dirty(struct tmesh_mux* m) {
   if (m->config.events->on_dirty != NULL) m->config.events->on_dirty(m->config.events_ctx);
+}
+
+void tmesh_mux_schedule(struct tmesh_stream* s) {
+  if (tmesh_fair_writer_update(&s->mux->writer, s) || s->place == TMESH_PLACE_HELD) tmesh_mux_dirty(s->mux);
 }
 
 static void drop_control(struct tmesh_mux* m) {
@@ -103,7 +122,8 @@ static struct tmesh_status may_open(struct tmesh_mux* m, const struct tmesh_open
   /* Datagram queues are not part of this layer yet, and a byte stream would merge datagrams. */
   if (p->open->protocol == TMESH_OPEN_UDP) return tmesh_err_stream(TMESH_E_UNSUPPORTED);
   if (p->is_strict && !m->config.has_open_result) return tmesh_err_stream(TMESH_E_UNSUPPORTED);
-  if (m->live_count >= m->config.streams_max || m->next_id == UINT32_MAX) {
+  if (m->live_count >= m->config.streams_max || m->next_id == UINT32_MAX ||
+      tmesh_pool_pressure(m->config.pool) >= TMESH_PRESSURE_OPENS) {
     m->stats.queue_full_count++;
     return tmesh_err_stream(TMESH_E_LIMIT);
   }
@@ -144,6 +164,7 @@ struct tmesh_stream* tmesh_mux_open(struct tmesh_mux* m, const struct tmesh_open
   }
   s->is_opener = true;
   s->is_strict = params->is_strict;
+  s->has_early_data = s->is_strict && m->config.has_early_data;
   s->open_window_bytes = m->config.has_flow_control ? params->window_bytes : 0;
   tmesh_recv_window_init(&s->recv, s->open_window_bytes, m->config.window_threshold_bytes);
   /* The acceptor's window is never transmitted; deployed peers hold exactly this one (WIRE 1.9). */
@@ -188,6 +209,26 @@ bool tmesh_mux_dispatch(struct tmesh_mux* m) {
     }
   }
   return !tmesh_list_empty(&m->events);
+}
+
+void tmesh_mux_set_time(struct tmesh_mux* m, uint64_t now_us) {
+  if (now_us <= m->now_us) return;
+  m->now_us = now_us;
+  tmesh_growth_tick(&m->rounds, now_us);
+  if (tmesh_fair_writer_tick(&m->writer, now_us)) tmesh_mux_dirty(m);
+}
+
+void tmesh_mux_set_coalesce(struct tmesh_mux* m, uint32_t coalesce_us) {
+  m->config.coalesce_us = coalesce_us;
+  if (tmesh_fair_writer_coalesce(&m->writer, coalesce_us)) tmesh_mux_dirty(m);
+}
+
+void tmesh_mux_set_rtt(struct tmesh_mux* m, uint64_t rtt_us) {
+  m->rounds.rtt_us = rtt_us;
+}
+
+uint64_t tmesh_mux_due_us(const struct tmesh_mux* m) {
+  return tmesh_list_empty(&m->writer.held) ? UINT64_MAX : m->writer.held_due_us;
 }
 
 static bool is_stalled(const struct tmesh_stream* s) {

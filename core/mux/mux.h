@@ -16,6 +16,7 @@
 
 #include "core/base/idmap.h"
 #include "core/mux/fair_writer.h"
+#include "core/mux/growth.h"
 #include "core/mux/stream.h"
 #include "core/proto/frame.h"
 
@@ -32,9 +33,14 @@ extern "C" {
  * beyond the live ones: a peer that keeps opening and never reads its answers
  * exhausts a resource no stream owns, which ends the link (requirement C6). */
 #define TMESH_UNPULLED_MAX_STREAMS 4096u
-/* Window violations after which the link ends (requirement E5). One broken stream
- * is one violation, so this is a broken peer, not an unlucky stream. */
+/* Window violations within the period after which the link ends (requirement E5). One
+ * broken stream is one violation, so this is a broken peer, not an unlucky stream. The
+ * link ends with WINDOW_EXCEEDED in session scope, which nothing else causes: that is how
+ * an owner knows what to audit. */
 #define TMESH_WINDOW_VIOLATIONS_MAX 256u
+#define TMESH_WINDOW_VIOLATIONS_PERIOD_US UINT64_C(10000000)
+/* Nothing waits longer for the rest of a frame (WIRE D). */
+#define TMESH_COALESCE_US 5000u
 /* Ids of unknown streams remembered as answered with RESET. */
 #define TMESH_UNKNOWN_RESETS_MAX 16u
 
@@ -66,6 +72,10 @@ struct tmesh_mux_events {
   /* Something can be pulled or dispatched: the link is dirty. May be called at any
    * time, also from user calls; only marks. */
   void (*on_dirty)(void* ctx);
+  /* The pool has no block for bytes that just arrived for `keep`. The callee may free some
+   * with tmesh_mux_evict(), of any mux but never of `keep`; the mux then tries once more.
+   * May be NULL: `keep` is reset. Never called while a splice or a pull runs. */
+  void (*on_memory_full)(void* ctx, const struct tmesh_stream* keep);
 };
 
 struct tmesh_mux_config {
@@ -73,16 +83,25 @@ struct tmesh_mux_config {
   const struct tmesh_mux_events* events; /* borrowed, outlives the mux */
   void* events_ctx;
   bool is_opener; /* we send OPEN_STREAM here; otherwise the peer does */
-  /* The next three may be set once more after the peer's hello was read. */
+  /* The flags up to peer_is_ours may be set once more after the peer's hello was read;
+   * streams that exist by then keep what they began with, unless it says otherwise. */
   bool has_open_result;     /* negotiated: strict opens are allowed */
   bool has_flow_control;    /* negotiated: windows are allowed (agent link: window > 0 decides per stream) */
   bool resets_unknown_data; /* DATA for a stream we never had is answered with RESET (server, agent) */
+  bool has_early_data;      /* negotiated: up to TMESH_EARLY_DATA_MAX_BYTES before the answer (WIRE E) */
+  bool has_window_growth;   /* negotiated: windows may grow to window_max_bytes, on either side (WIRE E) */
   bool peer_is_ours;        /* ids must strictly increase; credit is not capped */
   uint32_t initial_window_bytes; /* default of an opener; an acceptor's is always 262144 (E3) */
   uint32_t window_threshold_bytes;
-  uint32_t inbound_max_bytes;  /* of a stream without windows: beyond it that stream is reset (E2) */
-  uint32_t outbound_max_bytes; /* >= the window the peer grants (W1) */
-  uint32_t streams_max;        /* live streams on this link; beyond it opens get queue_full */
+  uint32_t window_max_bytes;     /* where our receive windows stop growing; 0 = they do not grow */
+  uint32_t violations_max;       /* window violations within violations_period_us that end the link (E5);
+                                    0 = TMESH_WINDOW_VIOLATIONS_MAX */
+  uint64_t violations_period_us; /* 0 = TMESH_WINDOW_VIOLATIONS_PERIOD_US */
+  uint32_t inbound_max_bytes;    /* of a stream without windows: beyond it that stream is reset (E2) */
+  uint32_t outbound_max_bytes;   /* >= the window the peer grants (W1) */
+  uint32_t streams_max;          /* live streams on this link; beyond it opens get queue_full */
+  uint32_t coalesce_us;          /* small DATA frames of a stream keep this distance; 0 = none. An agent's
+                                    link to a server that is not ours: TMESH_COALESCE_US (LESSONS Z3) */
 };
 
 struct tmesh_mux_stats {
@@ -91,6 +110,9 @@ struct tmesh_mux_stats {
   uint64_t opens_count, resets_in_count, resets_out_count;
   uint64_t legacy_backpressure_count, window_violations_count, protocol_resets_count;
   uint64_t unknown_frames_count, late_frames_count, queue_full_count, stalled_resets_count;
+  uint64_t windows_grown_count;  /* steps: a window became twice as large */
+  uint64_t windows_shrunk_count; /* a grown window is back at 262144 */
+  uint64_t memory_resets_count;
   uint64_t stream_errors_count[TMESH_CODE_COUNT];
 };
 
@@ -110,6 +132,10 @@ struct tmesh_batch_record {
 struct tmesh_mux {
   struct tmesh_mux_config config;
   struct tmesh_mux_stats stats;
+  uint64_t now_us; /* tmesh_mux_set_time */
+  struct tmesh_growth_clock rounds;
+  uint32_t violations_count;    /* in the period that began with the first of them */
+  uint64_t violations_since_us; /* when that was */
 
   struct tmesh_idmap streams; /* by id */
   struct tmesh_list all;      /* tmesh_stream.in_all */
@@ -153,7 +179,10 @@ struct tmesh_mux {
   struct tmesh_status failed; /* first SESSION status; every later frame call returns it */
 };
 
-/* NO_MEMORY (session) if its fixed buffers cannot be allocated. */
+/* NO_MEMORY (session) if its fixed buffers cannot be allocated; INVALID (session) if the
+ * configuration breaks W1 (outbound_max_bytes below the window an acceptor grants) or W2
+ * (less than one DATA frame between the threshold and the initial window): a stream
+ * could then wait for ever (LESSONS ADR). */
 TMESH_MUST_CHECK struct tmesh_status tmesh_mux_init(struct tmesh_mux* m,
                                                     const struct tmesh_mux_config* config);
 /* Ends every stream with `why` (OVER events are still dispatched by the next
@@ -169,7 +198,8 @@ struct tmesh_open_params {
   uint32_t window_bytes; /* our receive window for this stream; 0 = no windows */
 };
 /* A new stream in state opening (strict) or open (legacy), OPEN_STREAM queued.
- * NULL with *why (stream scope) = LIMIT (streams_max or ids used up), STATE (draining,
+ * NULL with *why (stream scope) = LIMIT (streams_max, ids used up or
+ * 90 % of the pool in use), STATE (draining,
  * failed), UNSUPPORTED (udp; strict without has_open_result), INVALID or TOO_LARGE
  * (open does not encode) or NO_MEMORY. The caller attaches it. Windows asked for on a
  * link without them are left out. */
@@ -191,6 +221,11 @@ TMESH_MUST_CHECK struct tmesh_status tmesh_mux_frame_end(struct tmesh_mux* m);
  * payload is copied. CONTROL_EXHAUSTED (session) when the queue is full. */
 TMESH_MUST_CHECK struct tmesh_status tmesh_mux_control(struct tmesh_mux* m, uint8_t type, const void* payload,
                                                        size_t len_bytes);
+/* DATA frames of the next pulls carry at most so many bytes (1 to TMESH_DATA_MAX_BYTES): on a narrow
+ * path the one before a control frame should be short. */
+static inline void tmesh_mux_set_item_max(struct tmesh_mux* m, uint32_t bytes) {
+  m->writer.item_max_bytes = bytes;
+}
 bool tmesh_mux_has_output(const struct tmesh_mux* m);
 /* Writes messages into the sink until about target_bytes (a started message is
  * always complete) or nothing is left. Returns the bytes of messages written; 0 =
@@ -209,6 +244,27 @@ bool tmesh_mux_dispatch(struct tmesh_mux* m);
  * and then, O(streams); returns how many were reset. */
 size_t tmesh_mux_reset_stalled(struct tmesh_mux* m, uint64_t now_us, uint64_t limit_us);
 #define TMESH_STALLED_LIMIT_US (300u * UINT64_C(1000000))
+
+/* --- time, path, memory ------------------------------------------------------------- */
+/* Monotonic time for what this link measures (rates, violations per period). The link calls
+ * it before it hands in bytes and before it dispatches; never goes back. */
+void tmesh_mux_set_time(struct tmesh_mux* m, uint64_t now_us);
+/* The round-trip time of the path, for window growth; 0 = not known, windows stay. The smallest
+ * of the last measurements is the right one: queues on the path must not feed growth. */
+void tmesh_mux_set_rtt(struct tmesh_mux* m, uint64_t rtt_us);
+/* Changes config.coalesce_us after the peer's ack was read; 0 lets go what is held. */
+void tmesh_mux_set_coalesce(struct tmesh_mux* m, uint32_t coalesce_us);
+/* When tmesh_mux_set_time() has to be called at the latest, although nothing else happens: bytes
+ * held back (coalesce_us) go out then. UINT64_MAX = no need. */
+uint64_t tmesh_mux_due_us(const struct tmesh_mux* m);
+#define TMESH_STALLED_MIN_US UINT64_C(1000000) /* bytes that did not move for so long are stalled */
+/* The stream that holds most blocks among those whose bytes do not move: its consumer
+ * takes nothing, or its peer gives no credit. If all move, the one that holds most. NULL if
+ * none holds any; never `keep`. O(streams). *held_bytes gets what would come free. */
+struct tmesh_stream* tmesh_mux_largest_stalled(const struct tmesh_mux* m, const struct tmesh_stream* keep,
+                                               size_t* held_bytes);
+/* Resets a stream to get its memory back (counted, EV_OVER with NO_MEMORY). */
+void tmesh_mux_evict(struct tmesh_stream* s);
 
 void tmesh_mux_check(const struct tmesh_mux* m);
 

@@ -86,6 +86,7 @@ static struct tmesh_stream* install(struct tmesh_mux* m, const struct tmesh_fram
   if (s == NULL) return NULL;
   bool has_windows = m->config.has_flow_control && h->window_bytes > 0;
   s->is_strict = is_strict;
+  s->has_early_data = is_strict && m->config.has_early_data;
   /* Not the configured window: the opener assumes exactly this one (requirement E3). */
   tmesh_recv_window_init(&s->recv, has_windows ? TMESH_WINDOW_INITIAL_BYTES : 0,
                          m->config.window_threshold_bytes);
@@ -134,7 +135,7 @@ struct tmesh_status tmesh_mux_accept(struct tmesh_mux* m, const struct tmesh_fra
            tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_UNSUPPORTED_CAPABILITY, false));
     return tmesh_ok();
   }
-  if (m->live_count >= m->config.streams_max) {
+  if (m->live_count >= m->config.streams_max || tmesh_pool_pressure(m->config.pool) >= TMESH_PRESSURE_OPENS) {
     m->stats.queue_full_count++;
     refuse(m, h, is_strict, tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
     return tmesh_ok();

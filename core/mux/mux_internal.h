@@ -33,6 +33,9 @@ static inline bool tmesh_mux_stream_over(const struct tmesh_stream* s) {
 /* --- mux.c ------------------------------------------------------------------------ */
 
 void tmesh_mux_dirty(struct tmesh_mux* m);
+/* Bytes, credit or the state of s changed: schedules it and wakes the link, which also has
+ * to learn when bytes are held back (tmesh_mux_due_us). */
+void tmesh_mux_schedule(struct tmesh_stream* s);
 /* Fails the mux with a SESSION status and returns what it failed with first. */
 struct tmesh_status tmesh_mux_session_error(struct tmesh_mux* m, struct tmesh_status why);
 /* Whether the id was ever used on this link. */

@@ -4,6 +4,11 @@
 #include "core/base/check.h"
 #include "core/mux/mux_internal.h"
 
+/* Early data of a strict opener (WIRE E): so much and no more. */
+static bool is_early(const struct tmesh_stream* s) {
+  return s->state == TMESH_STREAM_OPENING && !s->is_opener && s->has_early_data;
+}
+
 static bool is_legal(const struct tmesh_stream* s, enum tmesh_stream_event event) {
   /* A legacy opener does not wait for an answer: its bytes wait in `in` (requirement C9). */
   if (s->state == TMESH_STREAM_OPENING && !s->is_opener && !s->is_strict) return !s->in_eof;
@@ -40,9 +45,12 @@ static struct tmesh_status receive_bytes(struct tmesh_stream* s, uint32_t n) {
 static struct tmesh_status begin_data(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
   struct tmesh_stream* s = find(m, h);
   if (s == NULL) return tmesh_ok();
-  if (!is_legal(s, TMESH_EV_DATA_IN)) return tmesh_mux_stream_fail(s, tmesh_err_stream(TMESH_E_STATE));
+  bool is_allowed = is_early(s) ? h->length_bytes <= TMESH_EARLY_DATA_MAX_BYTES - s->early_in_bytes
+                                : is_legal(s, TMESH_EV_DATA_IN);
+  if (!is_allowed) return tmesh_mux_stream_fail(s, tmesh_err_stream(TMESH_E_STATE));
   struct tmesh_status st = receive_bytes(s, h->length_bytes);
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
+  if (is_early(s)) s->early_in_bytes = (uint16_t)(s->early_in_bytes + h->length_bytes);
   m->frame_stream = s;
   return tmesh_ok();
 }
@@ -75,10 +83,12 @@ static void reset(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
 static struct tmesh_status window_update(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
   struct tmesh_stream* s = find(m, h);
   if (s == NULL) return tmesh_ok();
+  /* Nothing of what a peer that named growth gives may be lost, however old the stream (W3). */
+  if (m->config.has_window_growth) tmesh_send_window_uncap(&s->send);
   struct tmesh_status st = tmesh_send_window_grant(&s->send, h->window_bytes);
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
   s->stalled_since_us = 0;
-  if (tmesh_fair_writer_update(&m->writer, s)) tmesh_mux_dirty(m);
+  tmesh_mux_schedule(s);
   return tmesh_ok();
 }
 
@@ -94,7 +104,7 @@ static struct tmesh_status open_result(struct tmesh_mux* m, const struct tmesh_f
     tmesh_mux_stream_end(s, TMESH_EV_REFUSED, tmesh_err_stream(TMESH_E_REFUSED));
   } else {
     TMESH_ASSERT(tmesh_mux_stream_step(s, TMESH_EV_ACCEPTED));
-    if (tmesh_fair_writer_update(&m->writer, s)) tmesh_mux_dirty(m);
+    tmesh_mux_schedule(s);
   }
   tmesh_mux_stream_event(s, TMESH_STREAM_EV_RESULT);
   return tmesh_ok();
@@ -149,6 +159,17 @@ struct tmesh_status tmesh_mux_frame_header(struct tmesh_mux* m, const struct tme
   return h->type == TMESH_FRAME_DATA ? begin_data(m, h) : tmesh_ok();
 }
 
+/* Others may give memory back once. */
+static struct tmesh_status append(struct tmesh_stream* s, const uint8_t* data, size_t n) {
+  struct tmesh_mux* m = s->mux;
+  struct tmesh_status st = tmesh_chunkq_append(&s->in, data, n);
+  if (tmesh_is_ok(st) || m->config.events->on_memory_full == NULL) return st;
+  m->config.events->on_memory_full(m->config.events_ctx, s);
+  if (!tmesh_is_ok(m->failed)) return st;
+  TMESH_ASSERT(m->frame_stream == s);
+  return tmesh_chunkq_append(&s->in, data, n);
+}
+
 struct tmesh_status tmesh_mux_frame_payload(struct tmesh_mux* m, const uint8_t* data, size_t n) {
   if (!tmesh_is_ok(m->failed)) return m->failed;
   TMESH_ASSERT(m->is_in_frame);
@@ -162,7 +183,9 @@ struct tmesh_status tmesh_mux_frame_payload(struct tmesh_mux* m, const uint8_t* 
   }
   struct tmesh_stream* s = m->frame_stream;
   if (s == NULL) return tmesh_ok();
-  struct tmesh_status st = tmesh_chunkq_append(&s->in, data, n);
+  if (s->in.len_bytes == 0) s->moved_us = m->now_us;
+  struct tmesh_status st = append(s, data, n);
+  if (!tmesh_is_ok(m->failed)) return m->failed;
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
   m->stats.data_bytes_in += n;
   tmesh_mux_stream_event(s, TMESH_STREAM_EV_READABLE);

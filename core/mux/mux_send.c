@@ -9,10 +9,16 @@
  *   bytes appended to an idle stream               | stream_out_added -> fair_writer_update
  *   credit arrived while the link was idle         | window_update -> fair_writer_update
  *   credit arrived while a batch was in flight     | the same; mux_written sees output and repeats it
+ *   bytes appended too soon after a small frame    | the link's timer at tmesh_mux_due_us -> mux_set_time,
+ *                                                  |   or bytes or the end that make them worth a frame
  *   HALF_CLOSE queued at zero credit, out empty    | stream_finish -> fair_writer_update (costs no credit)
  *   HALF_CLOSE behind bytes without credit         | the credit that lets the last byte out; the
  *                                                  |   HALF_CLOSE follows in the same visit
  *   OPEN_RESULT accepted with bytes or EOF waiting | open_result / stream_answer -> fair_writer_update
+ *   early bytes appended while opening             | stream_out_added -> fair_writer_update (behind the OPEN)
+ *   early bytes arrived while opening              | EV_READABLE -> splice pumps -> stream_out_added
+ *   OPEN_RESULT accepted, a splice wants room      | EV_RESULT -> splice pumps -> stream_out_added
+ *   our answer, a splice wants room                | stream_answer -> EV_WRITTEN with 0 bytes -> the same
  *   room appeared in `out`                         | EV_WRITTEN -> splice pumps -> stream_out_added
  *   room appeared with only a HALF_CLOSE behind    | EV_WRITTEN -> splice sees in empty + eof -> finish
  *   HALF_CLOSE written, nothing else follows       | EV_WRITTEN with 0 bytes (the splice is drained)
@@ -57,7 +63,7 @@ struct tmesh_status tmesh_mux_control(struct tmesh_mux* m, uint8_t type, const v
 bool tmesh_mux_has_output(const struct tmesh_mux* m) {
   if (!tmesh_is_ok(m->failed)) return false;
   return m->control_count > 0 || m->pong_pending || m->marks_count > 0 || m->unknown_resets_pending != 0 ||
-         !tmesh_list_empty(&m->writer.active);
+         !tmesh_fair_writer_is_idle(&m->writer);
 }
 
 /* Starts a message in the sink: the header is written, the place of the payload returned. */
@@ -180,6 +186,7 @@ static bool pull_data(struct tmesh_mux* m, struct tmesh_sink* sink, size_t* done
     sink->end(sink->ctx);
     tmesh_send_window_take(&s->send, item.len_bytes);
     s->batched_bytes += item.len_bytes;
+    s->moved_us = m->now_us;
     m->stats.data_bytes_out += item.len_bytes;
   }
   record(m, s->id, item.len_bytes);

@@ -13,6 +13,16 @@ void tmesh_splice_init(struct tmesh_splice* sp, struct tmesh_end a, struct tmesh
   }
 }
 
+static void end_broken(struct tmesh_splice* sp, int i, struct tmesh_status why) {
+  sp->is_ending = true;
+  sp->why = why;
+  sp->broken = i;
+  bool was_running = sp->is_running;
+  sp->is_running = true;
+  sp->ends[1 - i].ops->abort(sp->ends[1 - i].impl);
+  sp->is_running = was_running;
+}
+
 /* Moves what arrived at end i on to the other end. */
 static void pump(struct tmesh_splice* sp, int i) {
   struct tmesh_end* from = &sp->ends[i];
@@ -24,10 +34,11 @@ static void pump(struct tmesh_splice* sp, int i) {
     if (n > 0) {
       sp->moved_bytes[i] += n;
       to->ops->added(to->impl);
-    } else if (room > 0 && sp->moved_bytes[i] == sp->consumed_bytes[i]) {
-      /* The pool refused a block and nothing of ours is under way whose end would
-       * call us again: better an error than a stall. */
-      tmesh_splice_broken(sp, i, tmesh_err_stream(TMESH_E_NO_MEMORY));
+    } else if (room > 0 && sp->moved_bytes[i] == sp->consumed_bytes[i] && to->foreign_bytes == 0) {
+      /* The pool refused a block for a part of one, and nothing is under way whose end would
+       * call us again: better an error than a stall. Ends that take a whole block when
+       * they are empty never come here: a block moves by pointer. */
+      end_broken(sp, i, tmesh_err_stream(TMESH_E_NO_MEMORY));
       return;
     }
   }
@@ -44,16 +55,6 @@ static bool has_last_bytes(const struct tmesh_splice* sp, int i) {
   if (from->side != TMESH_END_ANSWERS && to->side != TMESH_END_ASKS) return false;
   return from->in->len_bytes > 0 || sp->moved_bytes[i] > sp->consumed_bytes[i] ||
          (from->in_eof && !to->is_drained);
-}
-
-static void end_broken(struct tmesh_splice* sp, int i, struct tmesh_status why) {
-  sp->is_ending = true;
-  sp->why = why;
-  sp->broken = i;
-  bool was_running = sp->is_running;
-  sp->is_running = true;
-  sp->ends[1 - i].ops->abort(sp->ends[1 - i].impl);
-  sp->is_running = was_running;
 }
 
 /* Every event ends here; on_done is the last thing that happens. */
@@ -149,7 +150,13 @@ void tmesh_splice_cancel(struct tmesh_splice* sp) {
 /* --- a stream as an end -------------------------------------------------------------- */
 
 static size_t stream_room(void* impl) {
-  return tmesh_stream_out_room(impl);
+  struct tmesh_stream* s = impl;
+  size_t room_bytes = tmesh_stream_out_room(s);
+  if (s->state != TMESH_STREAM_OPENING) return room_bytes;
+  /* What has no room now is fetched when the answer comes; so is what a full pool has no block for. */
+  if (tmesh_pool_pressure(s->out.pool) == TMESH_PRESSURE_FULL) room_bytes = 0;
+  if (room_bytes == 0) s->waits_for_answer = true;
+  return room_bytes;
 }
 static void stream_added(void* impl) {
   tmesh_stream_out_added(impl);
@@ -180,7 +187,8 @@ struct tmesh_end tmesh_stream_end(struct tmesh_stream* s) {
 void tmesh_splice_stream_event(struct tmesh_splice* sp, int i, struct tmesh_stream* s, unsigned events) {
   if (sp->is_done) return;
   if (s->in_eof) sp->ends[i].in_eof = true;
-  if ((events & TMESH_STREAM_EV_OVER) != 0) {
+  bool is_refused = (events & TMESH_STREAM_EV_RESULT) != 0 && s->state == TMESH_STREAM_RESET;
+  if ((events & TMESH_STREAM_EV_OVER) != 0 || is_refused) {
     tmesh_splice_broken(sp, i, s->over);
     return;
   }

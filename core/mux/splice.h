@@ -69,7 +69,9 @@ struct tmesh_splice {
   void* ctx;
   /* status OK: both directions ended regularly, `broken` is -1. Otherwise why, and
    * `broken` = the end (0 or 1) that broke; the other one was aborted. NO_MEMORY: the
-   * pool refused a block for what end `broken` had sent; that end still lives. */
+   * pool refused a block for what end `broken` had sent; that end still lives. Only ends
+   * that never take a whole block can come to that: whole blocks move by pointer, and for
+   * a part of one the splice waits for what is under way to the other end. */
   void (*on_done)(void* ctx, struct tmesh_splice* splice, struct tmesh_status why, int broken);
   uint64_t moved_bytes[2];    /* from end i to the other */
   uint64_t consumed_bytes[2]; /* of those, reported to end i as consumed; <= moved */
@@ -102,7 +104,11 @@ void tmesh_splice_broken(struct tmesh_splice* sp, int i, struct tmesh_status why
 /* Aborts both ends without on_done. */
 void tmesh_splice_cancel(struct tmesh_splice* sp);
 
-/* The end of a stream; the stream's events must be routed to tmesh_splice_stream_event. */
+/* The end of a stream; the stream's events must be routed to tmesh_splice_stream_event. It may
+ * still be opening: an opener takes what early data allows, an acceptor nothing, and both what
+ * waits as soon as the answer comes. A refusal that comes here breaks the end, and the
+ * other one gets a RESET: who wants to pass the OPEN_RESULT on answers that stream first,
+ * then cancels the splice. */
 struct tmesh_end tmesh_stream_end(struct tmesh_stream* s);
 /* Translates TMESH_STREAM_EV_* of the stream at end i into the calls above. */
 void tmesh_splice_stream_event(struct tmesh_splice* sp, int i, struct tmesh_stream* s, unsigned events);

@@ -19,6 +19,8 @@
 #include "core/base/chunkq.h"
 #include "core/base/list.h"
 #include "core/base/status.h"
+#include "core/mux/fair_writer.h"
+#include "core/mux/growth.h"
 #include "core/proto/open_result.h"
 #include "core/proto/open_stream.h"
 #include "core/proto/stream_state.h"
@@ -62,7 +64,9 @@ struct tmesh_stream {
   uint8_t state; /* enum tmesh_stream_state */
   bool is_opener;
   bool is_strict;
-  bool is_released; /* the user let go; only ever true of a stream that is over */
+  bool is_released;      /* the user let go; only ever true of a stream that is over */
+  bool has_early_data;   /* negotiated when it began: DATA may come before the answer */
+  bool waits_for_answer; /* a splice found no room because it is opening */
 
   /* user */
   void* user;
@@ -74,13 +78,20 @@ struct tmesh_stream {
   /* inbound: read from the link, waiting for the user */
   struct tmesh_chunkq in;
   struct tmesh_recv_window recv;
-  bool in_eof; /* HALF_CLOSE arrived (after every byte in `in`) */
+  struct tmesh_growth growth;
+  bool in_eof;             /* HALF_CLOSE arrived (after every byte in `in`) */
+  uint16_t early_in_bytes; /* acceptor: received while opening */
 
   /* outbound: from the user, waiting for the link */
   struct tmesh_chunkq out;
   struct tmesh_send_window send;
+  uint64_t moved_us;         /* when bytes last came into an empty queue, were added to `out` or left */
   uint64_t stalled_since_us; /* when tmesh_mux_reset_stalled first saw it stalled; 0 = is not */
   uint32_t out_max_bytes;
+  uint16_t first_bytes;   /* sent since the open, up to TMESH_FRESH_MAX_BYTES */
+  uint8_t place;          /* enum tmesh_writer_place: where in_active is linked */
+  bool is_due;            /* its bytes were held long enough */
+  uint32_t small_us;      /* when its last small item was taken; low 32 bits */
   uint32_t deficit_bytes; /* deficit round-robin, RFC-less but standard: bytes this round may still send */
   bool out_eof;           /* HALF_CLOSE queued behind every byte in `out` */
   bool out_eof_pulled;
@@ -100,7 +111,7 @@ struct tmesh_stream {
   struct tmesh_list in_all;    /* every stream of the mux */
   struct tmesh_list in_events; /* waiting for dispatch */
   struct tmesh_list in_marks;  /* FIFO of streams with marks */
-  struct tmesh_list in_active; /* ring of streams with data they may send */
+  struct tmesh_list in_active; /* of the fair writer: streams with data they may send */
 };
 
 /* Takes over the stream: events go to fn(user, ...) from the next dispatch on.
@@ -108,19 +119,29 @@ struct tmesh_stream {
  * the stream to another owner. */
 void tmesh_stream_attach(struct tmesh_stream* s, void* user, tmesh_stream_event_fn fn);
 
+/* Whether bytes in `out` may leave although the open is not answered. */
+static inline bool tmesh_stream_may_send_early(const struct tmesh_stream* s) {
+  return s->state == TMESH_STREAM_OPENING && s->is_opener && s->has_early_data &&
+         s->first_bytes < TMESH_EARLY_DATA_MAX_BYTES;
+}
+
 /* Acceptor: answers the open. accepted: state becomes open (strict: OPEN_RESULT(ok)
- * is queued ahead of any data; install the target first, requirement C5). Refused:
+ * is queued ahead of any data; install the target first, requirement C5); a splice that
+ * was installed before and waits for room gets an EV_WRITTEN. Early bytes of the peer are in
+ * `in` by then. Refused: they are dropped;
  * strict sends OPEN_RESULT, legacy sends RESET; the stream is over without an OVER
  * event. Harmless if the stream is already over. */
 void tmesh_stream_answer(struct tmesh_stream* s, const struct tmesh_open_result* result);
 
-/* Room for outbound bytes, 0 when not open for writing. */
+/* Room for outbound bytes, 0 when not open for writing. A strict opener that began with early
+ * data has room for what is left of TMESH_EARLY_DATA_MAX_BYTES while it is opening; those bytes
+ * leave before the answer, behind the OPEN_STREAM and inside the window (WIRE E). */
 size_t tmesh_stream_out_room(const struct tmesh_stream* s);
 /* Bytes were put at the end of s->out by chunkq calls: schedules them. */
 void tmesh_stream_out_added(struct tmesh_stream* s);
 /* Copies at most tmesh_stream_out_room() bytes; returns how many were taken. */
 size_t tmesh_stream_write(struct tmesh_stream* s, const void* data, size_t n);
-/* HALF_CLOSE in data order. Idempotent. While opening it waits for the answer. */
+/* HALF_CLOSE in data order. Idempotent. While opening it waits for the answer, also behind early data. */
 void tmesh_stream_finish(struct tmesh_stream* s);
 
 /* n bytes taken from s->in have really left for the next link or socket: returns

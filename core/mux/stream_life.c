@@ -97,6 +97,18 @@ bool tmesh_mux_stream_end(struct tmesh_stream* s, enum tmesh_stream_event event,
   return is_known_to_peer;
 }
 
+/* Counts a window violation; true when it is one too many. A period begins with its first
+ * violation, so that what is spread over more time never adds up. */
+static bool is_violation_storm(struct tmesh_mux* m) {
+  m->stats.window_violations_count++;
+  if (m->violations_count == 0 || m->now_us - m->violations_since_us > m->config.violations_period_us) {
+    m->violations_since_us = m->now_us;
+    m->violations_count = 0;
+  }
+  m->violations_count++;
+  return m->violations_count >= m->config.violations_max;
+}
+
 static bool is_window_violation(unsigned code) {
   return code == TMESH_E_WINDOW_EXCEEDED || code == TMESH_E_WINDOW_ZERO || code == TMESH_E_WINDOW_OVERFLOW;
 }
@@ -104,11 +116,12 @@ static bool is_window_violation(unsigned code) {
 struct tmesh_status tmesh_mux_stream_fail(struct tmesh_stream* s, struct tmesh_status why) {
   struct tmesh_mux* m = s->mux;
   TMESH_ASSERT(why.scope == TMESH_SCOPE_STREAM);
+  bool is_storm = false;
   m->stats.stream_errors_count[why.code]++;
   if (why.code == TMESH_E_BACKPRESSURE) {
     m->stats.legacy_backpressure_count++;
   } else if (is_window_violation(why.code)) {
-    m->stats.window_violations_count++;
+    is_storm = is_violation_storm(m);
   } else if (why.code == TMESH_E_TIMEOUT) {
     m->stats.stalled_resets_count++;
   } else if (why.code != TMESH_E_NO_MEMORY) {
@@ -116,7 +129,7 @@ struct tmesh_status tmesh_mux_stream_fail(struct tmesh_stream* s, struct tmesh_s
   }
   if (tmesh_mux_stream_end(s, TMESH_EV_RESET, why)) tmesh_mux_stream_mark(s, TMESH_MARK_RESET);
   tmesh_mux_stream_event(s, TMESH_STREAM_EV_OVER);
-  if (m->stats.window_violations_count >= TMESH_WINDOW_VIOLATIONS_MAX) {
+  if (is_storm) {
     return tmesh_mux_session_error(m, tmesh_err_session(TMESH_E_WINDOW_EXCEEDED));
   }
   return tmesh_ok();

@@ -30,12 +30,16 @@ enum tmesh_capability {
 #define TMESH_CAP_COUNT 9u
 #define TMESH_CAP_PROTOCOLS (TMESH_CAP_TCP | TMESH_CAP_UDP | TMESH_CAP_HTTP)
 
-/* The set of what the three switches of a configuration leave on (requirement I2). */
-static inline uint32_t tmesh_capability_enabled(bool open_result, bool flow_control, bool fair_writer) {
+/* The set of what the switches of a configuration leave on (requirement I2). Early data
+ * has no meaning without open results, growth none without windows. */
+static inline uint32_t tmesh_capability_enabled(bool open_result, bool flow_control, bool fair_writer,
+                                                bool early_data, bool window_growth) {
   uint32_t set = 0;
   if (open_result) set |= TMESH_CAP_OPEN_RESULT;
   if (flow_control) set |= TMESH_CAP_FLOW_CONTROL;
   if (fair_writer) set |= TMESH_CAP_FAIR_WRITER;
+  if (early_data && open_result) set |= TMESH_CAP_EARLY_DATA;
+  if (window_growth && flow_control) set |= TMESH_CAP_WINDOW_GROWTH;
   return set;
 }
 

@@ -13,6 +13,10 @@ void tmesh_send_window_init(struct tmesh_send_window* w, uint32_t initial_bytes,
   w->cap_bytes = cap_bytes < initial_bytes ? initial_bytes : cap_bytes;
 }
 
+void tmesh_send_window_uncap(struct tmesh_send_window* w) {
+  w->cap_bytes = UINT32_MAX;
+}
+
 uint32_t tmesh_send_window_available(const struct tmesh_send_window* w, uint32_t want_bytes) {
   return w->is_limited ? min_u32(w->credit_bytes, want_bytes) : want_bytes;
 }
@@ -72,4 +76,11 @@ void tmesh_recv_window_grow(struct tmesh_recv_window* w, uint32_t size_bytes, ui
   w->consumed_bytes += size_bytes - w->size_bytes;
   w->size_bytes = size_bytes;
   w->threshold_bytes = effective_threshold(size_bytes, threshold_bytes);
+}
+
+void tmesh_recv_window_shrink(struct tmesh_recv_window* w, uint32_t n, uint32_t threshold_bytes) {
+  TMESH_ASSERT(w->is_limited && n <= w->size_bytes - w->credit_bytes - w->consumed_bytes);
+  w->size_bytes -= n;
+  TMESH_ASSERT(w->size_bytes > TMESH_DATA_MAX_BYTES);
+  w->threshold_bytes = effective_threshold(w->size_bytes, threshold_bytes);
 }

@@ -31,6 +31,8 @@ struct tmesh_recv_window {
 
 /* initial = 0 means "no window": unlimited. */
 void tmesh_send_window_init(struct tmesh_send_window* w, uint32_t initial_bytes, uint32_t cap_bytes);
+/* From now on overflow is an error instead (stream_window_growth.v1). */
+void tmesh_send_window_uncap(struct tmesh_send_window* w);
 /* How many bytes may be sent now, at most want. */
 uint32_t tmesh_send_window_available(const struct tmesh_send_window* w, uint32_t want_bytes);
 /* n <= available. */
@@ -51,6 +53,10 @@ uint32_t tmesh_recv_window_consume(struct tmesh_recv_window* w, uint32_t n);
 /* Makes the window larger (stream_window_growth.v1 only; size >= the present one,
  * and the window is limited). The difference joins the next announced increment. */
 void tmesh_recv_window_grow(struct tmesh_recv_window* w, uint32_t size_bytes, uint32_t threshold_bytes);
+/* Makes the window smaller by n bytes that left for the next hop and are not credited, instead of
+ * tmesh_recv_window_consume() for them. Credit once given stays with the peer, and one DATA
+ * frame and more is left of the window (the caller's floor is above that). */
+void tmesh_recv_window_shrink(struct tmesh_recv_window* w, uint32_t n, uint32_t threshold_bytes);
 
 #ifdef __cplusplus
 }

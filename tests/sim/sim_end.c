@@ -65,6 +65,7 @@ void sim_end_read(struct sim_end* e, struct sim_rng* rng, uint64_t now_us) {
   uint8_t* to = tmesh_chunkq_reserve(&e->in, &have);
   if (to == NULL) { /* as a socket out of memory: it goes on when something was consumed */
     e->is_paused = e->produced_bytes > e->consumed_bytes;
+    e->next_read_us = now_us + 1000; /* or after a rest */
     return;
   }
   if (want > have) want = have;

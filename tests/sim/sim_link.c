@@ -15,22 +15,34 @@ static void note_data(struct sim_side* s, struct sim_seen* o, uint64_t n) {
   int d = s->direction;
   SIM_CHECK(!o->is_half_closed[d]);
   if (o->is_strict && d == 1) SIM_CHECK(o->is_result_sent);
-  if (o->is_strict && d == 0) SIM_CHECK(o->is_result_delivered);
+  if (o->is_strict && d == 0 && !o->is_result_delivered) {
+    o->early_bytes += n;
+    SIM_CHECK(o->early_bytes <= (s->mux.config.has_early_data ? TMESH_EARLY_DATA_MAX_BYTES : 0));
+  }
   o->data_bytes[d] += n;
   /* The window is never exceeded. */
   if (o->has_windows) SIM_CHECK(o->data_bytes[d] <= o->credit_bytes[d]);
 }
 
-/* Fairness: nobody is served twice while another stream waits. (HALF_CLOSE costs no turn.) */
-static void note_served(struct sim_side* s, struct sim_seen* o) {
+/* Fairness: nobody is served twice while another stream of the ring waits (HALF_CLOSE costs no
+ * turn), but for first bytes, of which there is at most one quantum per round. */
+static void note_served(struct sim_side* s, struct sim_seen* o, uint64_t n_bytes) {
   int d = s->direction;
-  for (const struct tmesh_list* n = s->mux.writer.active.next; n != &s->mux.writer.active; n = n->next) {
+  bool is_fresh = o->data_bytes[d] <= TMESH_FRESH_MAX_BYTES;
+  if (is_fresh) s->fresh_bytes += n_bytes;
+  for (const struct tmesh_list* n = s->mux.writer.ring.next; n != &s->mux.writer.ring && !is_fresh;
+       n = n->next) {
+    if (n == &s->mux.writer.round) continue;
     const struct tmesh_stream* other = TMESH_CONTAINER(n, const struct tmesh_stream, in_active);
     struct sim_seen* w = seen_of(s->link, other->id);
     if (w != o && w->waiting_since[d] != 0) SIM_CHECK(o->last_served[d] < w->waiting_since[d]);
   }
+  if (!is_fresh && o->waiting_since[d] != 0) {
+    SIM_CHECK(s->fresh_bytes - o->fresh_before[d] <= 2 * (uint64_t)TMESH_QUANTUM_BYTES);
+  }
+  o->fresh_before[d] = s->fresh_bytes;
   s->items_count++;
-  o->last_served[d] = s->items_count;
+  if (!is_fresh) o->last_served[d] = s->items_count;
   o->waiting_since[d] = s->items_count;
 }
 
@@ -38,12 +50,21 @@ static void note_active(struct sim_side* s) {
   for (const struct tmesh_list* n = s->mux.all.next; n != &s->mux.all; n = n->next) {
     const struct tmesh_stream* stream = TMESH_CONTAINER(n, const struct tmesh_stream, in_all);
     struct sim_seen* o = seen_of(s->link, stream->id);
-    if (!tmesh_list_linked(&stream->in_active)) {
+    if (!tmesh_list_linked(&stream->in_active) || stream->place == TMESH_PLACE_HELD) {
       o->waiting_since[s->direction] = 0;
     } else if (o->waiting_since[s->direction] == 0) {
       o->waiting_since[s->direction] = s->items_count + 1;
+      o->fresh_before[s->direction] = s->fresh_bytes;
     }
   }
+}
+
+/* By how much the window of what comes to this side may have grown. */
+static uint64_t growth_bytes(const struct sim_side* s, const struct sim_seen* o) {
+  const struct tmesh_mux_config* c = &s->mux.config;
+  uint64_t max_bytes = c->has_window_growth ? c->window_max_bytes : 0;
+  uint64_t first_bytes = o->first_bytes[!s->direction];
+  return max_bytes > first_bytes ? max_bytes - first_bytes : 0;
 }
 
 static void observe_sent(struct sim_side* s, const struct tmesh_frame_header* h) {
@@ -61,11 +82,13 @@ static void observe_sent(struct sim_side* s, const struct tmesh_frame_header* h)
       o->has_windows = h->window_bytes > 0;
       o->credit_bytes[0] = TMESH_WINDOW_INITIAL_BYTES;
       o->credit_bytes[1] = h->window_bytes;
+      o->first_bytes[0] = o->has_windows ? o->credit_bytes[0] : 0;
+      o->first_bytes[1] = o->credit_bytes[1];
       break;
     case TMESH_FRAME_DATA:
       SIM_CHECK(h->length_bytes > 0 && h->length_bytes <= TMESH_DATA_MAX_BYTES);
       note_data(s, o, h->length_bytes);
-      note_served(s, o);
+      note_served(s, o, h->length_bytes);
       break;
     case TMESH_FRAME_HALF_CLOSE:
       SIM_CHECK(!o->is_half_closed[d]);
@@ -78,8 +101,8 @@ static void observe_sent(struct sim_side* s, const struct tmesh_frame_header* h)
     case TMESH_FRAME_WINDOW_UPDATE:
       SIM_CHECK(o->has_windows);
       o->announced_bytes[!d] += h->window_bytes;
-      /* Never more credit than bytes that came. */
-      SIM_CHECK(o->announced_bytes[!d] <= o->data_bytes[!d]);
+      /* Never more credit than bytes that came, and what the window grew by. */
+      SIM_CHECK(o->announced_bytes[!d] <= o->data_bytes[!d] + growth_bytes(s, o));
       break;
     case TMESH_FRAME_OPEN_RESULT:
       SIM_CHECK(d == 1 && o->is_strict && !o->is_result_sent);
@@ -116,15 +139,16 @@ static void sink_end(void* ctx) {
   observe_sent(s, &h);
 }
 
-bool sim_side_can_process(const struct sim_side* s) {
-  return s->is_dirty;
+bool sim_side_can_process(const struct sim_side* s, uint64_t now_us) {
+  return s->is_dirty || tmesh_mux_due_us(&s->mux) <= now_us;
 }
-bool sim_side_can_write(const struct sim_side* s) {
-  return !s->link->is_cut && s->batch_sent < s->batch_len;
+bool sim_side_can_write(const struct sim_side* s, uint64_t now_us) {
+  return !s->link->is_cut && s->batch_sent < s->batch_len && s->free_at_us <= now_us;
 }
 
-void sim_side_process(struct sim_side* s) {
+void sim_side_process(struct sim_side* s, uint64_t now_us) {
   s->is_dirty = false;
+  tmesh_mux_set_time(&s->mux, now_us);
   if (tmesh_mux_dispatch(&s->mux)) s->is_dirty = true;
   if (s->link->is_cut || s->mux.is_batch_open) return;
   struct tmesh_sink sink = {s, sink_begin, sink_end};
@@ -144,7 +168,9 @@ void sim_side_write(struct sim_side* s, struct sim_rng* rng, uint64_t now_us) {
   c->next = NULL;
   c->len = n;
   c->used = 0;
-  c->at_us = now_us + s->link->latency_us + sim_below(rng, s->link->jitter_us + 1);
+  s->free_at_us = now_us;
+  if (s->link->rate_bytes_per_s > 0) s->free_at_us += n * 1000000 / s->link->rate_bytes_per_s;
+  c->at_us = s->free_at_us + s->link->latency_us + sim_below(rng, s->link->jitter_us + 1);
   if (c->at_us < s->last_at_us) c->at_us = s->last_at_us; /* TCP: in order */
   s->last_at_us = c->at_us;
   memcpy(c->bytes, s->batch + s->batch_sent, n);
@@ -192,10 +218,11 @@ static void receive(struct sim_side* to, const uint8_t* data, size_t len) {
   }
 }
 
-void sim_side_deliver(struct sim_side* s, struct sim_rng* rng) {
+void sim_side_deliver(struct sim_side* s, struct sim_rng* rng, uint64_t now_us) {
   struct sim_chunk* c = s->head;
   struct sim_side* to = &s->link->side[!s->direction];
   size_t n = sim_chance(rng, 50) ? c->len - c->used : (size_t)sim_range(rng, 1, c->len - c->used);
+  tmesh_mux_set_time(&to->mux, now_us);
   receive(to, c->bytes + c->used, n);
   c->used += n;
   if (c->used < c->len) return;

@@ -17,11 +17,14 @@ struct sim_seen {
   bool is_open, is_strict, has_windows;
   bool is_result_sent, is_result_delivered;
   uint64_t data_bytes[2];
+  uint64_t early_bytes;        /* DATA of the opener before OPEN_RESULT was delivered */
+  uint64_t first_bytes[2];     /* window this direction began with */
   uint64_t credit_bytes[2];    /* granted to this direction: initial + delivered updates */
   uint64_t announced_bytes[2]; /* updates pulled for this direction */
   bool is_half_closed[2], is_reset[2];
   uint64_t waiting_since[2]; /* item count of that side when it became active; 0 = not active */
-  uint64_t last_served[2];
+  uint64_t last_served[2];   /* by the ring */
+  uint64_t fresh_before[2];  /* fresh bytes of that side by then */
 };
 
 struct sim_chunk {
@@ -42,9 +45,11 @@ struct sim_side {
   /* what is on its way to the other side */
   struct sim_chunk *head, **tail;
   uint64_t last_at_us;
+  uint64_t free_at_us;                /* when the wire takes the next bytes */
   struct tmesh_frame_decoder decoder; /* of what arrives here */
   bool is_in_message;
   uint64_t items_count; /* DATA pulled */
+  uint64_t fresh_bytes; /* of them, first bytes of a stream */
 };
 
 struct sim_link {
@@ -52,8 +57,9 @@ struct sim_link {
   struct sim_seen* seen;   /* by id */
   uint32_t last_open_id;
   uint64_t latency_us, jitter_us;
-  size_t write_max_bytes; /* per step */
-  size_t target_bytes;    /* per pull */
+  uint64_t rate_bytes_per_s; /* 0 = no limit */
+  size_t write_max_bytes;    /* per step */
+  size_t target_bytes;       /* per pull */
   bool is_cut;
 };
 
@@ -64,12 +70,12 @@ void sim_link_close(struct sim_link* l);
 /* Both ends notice the loss of the connection at once. */
 void sim_link_cut(struct sim_link* l);
 
-bool sim_side_can_write(const struct sim_side* s);
-bool sim_side_can_process(const struct sim_side* s);
+bool sim_side_can_write(const struct sim_side* s, uint64_t now_us);
+bool sim_side_can_process(const struct sim_side* s, uint64_t now_us);
 bool sim_side_can_deliver(const struct sim_side* s, uint64_t now_us);
 void sim_side_write(struct sim_side* s, struct sim_rng* rng, uint64_t now_us);
-void sim_side_process(struct sim_side* s);
+void sim_side_process(struct sim_side* s, uint64_t now_us);
 /* Hands bytes of s that are due to the other side. */
-void sim_side_deliver(struct sim_side* s, struct sim_rng* rng);
+void sim_side_deliver(struct sim_side* s, struct sim_rng* rng, uint64_t now_us);
 
 #endif

@@ -32,6 +32,7 @@ static void on_done(void* ctx, struct tmesh_splice* sp, struct tmesh_status why,
     release(&s->hub_out);
   } else {
     s->target.splice = NULL;
+    s->dials_at_us = 0;
     if (!tmesh_is_ok(why)) sim_end_abort(&s->target);
     release(&s->agent);
   }
@@ -43,22 +44,38 @@ static void client_splice(struct sim_stream* s) {
   splice(s, SIM_CLIENT, sim_end_of(&s->local), tmesh_stream_end(s->client));
   s->local.splice = &s->splice[SIM_CLIENT];
   s->local.index = 0;
-  s->is_opened = true;
   tmesh_splice_start(&s->splice[SIM_CLIENT]);
+}
+
+void sim_client_opened(struct sim_stream* s) {
+  /* A legacy open is optimistic: the bytes of the local socket may go at once. */
+  if (!s->is_strict) s->is_opened = true;
+  if (!s->is_strict || s->world->config.has_early_data[0]) client_splice(s);
+}
+
+/* The client gives the socket up: nothing was ever answered to it. */
+static void client_refused(struct sim_stream* s, bool is_told) {
+  s->is_refused = is_told;
+  if (s->has_splice[SIM_CLIENT]) {
+    s->is_cancelled[SIM_CLIENT] = true;
+    s->local.splice = NULL;
+    tmesh_splice_cancel(&s->splice[SIM_CLIENT]);
+  }
+  sim_end_abort(&s->local);
+  release(&s->client);
 }
 
 void sim_client_event(void* user, struct tmesh_stream* stream, unsigned events) {
   struct sim_stream* s = user;
   SIM_CHECK(stream == s->client);
+  bool is_told = (events & TMESH_STREAM_EV_RESULT) != 0;
+  if (is_told && stream->result.accepted) s->is_opened = true;
+  if (!s->is_opened && (is_told || (events & TMESH_STREAM_EV_OVER) != 0)) {
+    client_refused(s, is_told);
+    return;
+  }
   if (!s->has_splice[SIM_CLIENT]) {
-    bool is_accepted = (events & TMESH_STREAM_EV_RESULT) != 0 && stream->result.accepted;
-    if (!s->is_strict && (events & TMESH_STREAM_EV_OVER) == 0) is_accepted = true;
-    if (!is_accepted) {
-      s->is_refused = (events & TMESH_STREAM_EV_RESULT) != 0;
-      sim_end_abort(&s->local);
-      release(&s->client);
-      return;
-    }
+    if (!s->is_opened) return;
     client_splice(s);
     if (s->client == NULL) return;
   }
@@ -71,34 +88,45 @@ static struct sim_world* world_of(void* ctx) {
   return ctx;
 }
 
+static void hub_splice(struct sim_stream* s) {
+  splice(s, SIM_HUB, tmesh_stream_end(s->hub_in), tmesh_stream_end(s->hub_out));
+}
+
+/* An open that came to nothing; the answer first, the splice of early data afterwards. */
+static void hub_give_up(struct sim_stream* s, struct tmesh_open_result result) {
+  s->hub_opens_at_us = 0;
+  tmesh_stream_answer(s->hub_in, &result);
+  if (s->has_splice[SIM_HUB]) {
+    s->is_cancelled[SIM_HUB] = true;
+    tmesh_splice_cancel(&s->splice[SIM_HUB]);
+  }
+  release(&s->hub_in);
+  release(&s->hub_out);
+}
+
 static void hub_event(void* user, struct tmesh_stream* stream, unsigned events) {
   struct sim_stream* s = user;
   bool is_in = stream == s->hub_in;
   SIM_CHECK(is_in || stream == s->hub_out);
-  if (s->has_splice[SIM_HUB]) {
-    tmesh_splice_stream_event(&s->splice[SIM_HUB], is_in ? 0 : 1, stream, events);
-    return;
+  bool is_told = !is_in && (events & TMESH_STREAM_EV_RESULT) != 0;
+  bool is_over = (events & TMESH_STREAM_EV_OVER) != 0;
+  if (s->hub_in->state == TMESH_STREAM_OPENING || !s->has_splice[SIM_HUB]) {
+    if (is_over) {
+      hub_give_up(s, tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_AGENT_OFFLINE, true));
+      return;
+    }
+    if (is_told && !stream->result.accepted) {
+      hub_give_up(s, stream->result);
+      return;
+    }
+    /* Installed first, answered then (requirement C7). */
+    if (is_told) {
+      if (!s->has_splice[SIM_HUB]) hub_splice(s);
+      tmesh_stream_answer(s->hub_in, &stream->result);
+    }
+    if (!s->has_splice[SIM_HUB]) return;
   }
-  if ((events & TMESH_STREAM_EV_OVER) != 0) {
-    s->hub_opens_at_us = 0;
-    struct tmesh_open_result gone = tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_AGENT_OFFLINE, true);
-    if (!is_in) tmesh_stream_answer(s->hub_in, &gone);
-    release(&s->hub_in);
-    release(&s->hub_out);
-    return;
-  }
-  if (is_in || (events & TMESH_STREAM_EV_RESULT) == 0) return;
-  struct tmesh_open_result result = stream->result;
-  if (!result.accepted) {
-    tmesh_stream_answer(s->hub_in, &result);
-    release(&s->hub_in);
-    release(&s->hub_out);
-    return;
-  }
-  /* Installed first, answered then (requirement C7). */
-  splice(s, SIM_HUB, tmesh_stream_end(s->hub_in), tmesh_stream_end(s->hub_out));
-  tmesh_stream_answer(s->hub_in, &result);
-  tmesh_splice_start(&s->splice[SIM_HUB]);
+  tmesh_splice_stream_event(&s->splice[SIM_HUB], is_in ? 0 : 1, stream, events);
 }
 
 static struct sim_stream* stream_of(struct sim_world* w, const struct tmesh_open_stream* open) {
@@ -131,10 +159,12 @@ void sim_hub_open_now(struct sim_stream* s) {
     return;
   }
   tmesh_stream_attach(s->hub_out, s, hub_event);
-  if (s->is_strict) return;
-  splice(s, SIM_HUB, tmesh_stream_end(s->hub_in), tmesh_stream_end(s->hub_out));
+  /* With early data the bytes go on before anybody answered; where the agent does not know it
+   * they wait (WIRE E). */
+  if (s->is_strict && !w->config.has_early_data[0]) return;
+  hub_splice(s);
   struct tmesh_open_result ok = tmesh_open_accept();
-  tmesh_stream_answer(s->hub_in, &ok);
+  if (!s->is_strict) tmesh_stream_answer(s->hub_in, &ok);
   tmesh_splice_start(&s->splice[SIM_HUB]);
 }
 
@@ -161,7 +191,12 @@ static void agent_on_open(void* ctx, struct tmesh_stream* stream, const struct t
 }
 
 void sim_agent_dial_now(struct sim_stream* s) {
+  struct tmesh_open_result ok = tmesh_open_accept();
   s->dials_at_us = 0;
+  if (s->has_splice[SIM_AGENT]) {
+    tmesh_stream_answer(s->agent, &ok); /* and nobody runs the splice: the answer has to */
+    return;
+  }
   if (s->is_refused_by_agent) {
     struct tmesh_open_result no =
         tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_CONNECTION_REFUSED, false);
@@ -173,8 +208,11 @@ void sim_agent_dial_now(struct sim_stream* s) {
   splice(s, SIM_AGENT, tmesh_stream_end(s->agent), sim_end_of(&s->target));
   s->target.splice = &s->splice[SIM_AGENT];
   s->target.index = 1;
-  struct tmesh_open_result ok = tmesh_open_accept();
-  tmesh_stream_answer(s->agent, &ok);
+  if (s->world->config.answer_delay_us > 0) {
+    s->dials_at_us = s->world->now_us + s->world->config.answer_delay_us;
+  } else {
+    tmesh_stream_answer(s->agent, &ok);
+  }
   tmesh_splice_start(&s->splice[SIM_AGENT]);
 }
 
@@ -221,6 +259,33 @@ static struct tmesh_status on_control(void* ctx, const struct tmesh_frame_header
   (void)ctx, (void)h, (void)payload, (void)len_bytes;
   return tmesh_ok();
 }
+/* As the loop does: the largest stalled stream of the process gives its memory back. */
+static void evict(struct tmesh_mux* const muxes[2], const struct tmesh_stream* keep) {
+  struct tmesh_stream* best = NULL;
+  size_t best_bytes = 0;
+  for (int i = 0; i < 2 && muxes[i] != NULL; i++) {
+    size_t held_bytes;
+    struct tmesh_stream* s = tmesh_mux_largest_stalled(muxes[i], keep, &held_bytes);
+    if (s == NULL || held_bytes <= best_bytes) continue;
+    best = s;
+    best_bytes = held_bytes;
+  }
+  if (best != NULL) tmesh_mux_evict(best);
+}
+
+static void client_memory_full(void* ctx, const struct tmesh_stream* keep) {
+  struct tmesh_mux* muxes[2] = {&world_of(ctx)->link[0].side[0].mux, NULL};
+  evict(muxes, keep);
+}
+static void hub_memory_full(void* ctx, const struct tmesh_stream* keep) {
+  struct tmesh_mux* muxes[2] = {&world_of(ctx)->link[0].side[1].mux, &world_of(ctx)->link[1].side[0].mux};
+  evict(muxes, keep);
+}
+static void agent_memory_full(void* ctx, const struct tmesh_stream* keep) {
+  struct tmesh_mux* muxes[2] = {&world_of(ctx)->link[1].side[1].mux, NULL};
+  evict(muxes, keep);
+}
+
 static void mark(void* ctx, int link, int side) {
   world_of(ctx)->link[link].side[side].is_dirty = true;
 }
@@ -237,9 +302,15 @@ static void agent_dirty(void* ctx) {
   mark(ctx, 1, 1);
 }
 
-const struct tmesh_mux_events sim_client_events = {.on_control = on_control, .on_dirty = client_dirty};
-const struct tmesh_mux_events sim_hub_in_events = {
-    .on_open = hub_on_open, .on_control = on_control, .on_dirty = hub_in_dirty};
-const struct tmesh_mux_events sim_hub_out_events = {.on_control = on_control, .on_dirty = hub_out_dirty};
-const struct tmesh_mux_events sim_agent_events = {
-    .on_open = agent_on_open, .on_control = on_control, .on_dirty = agent_dirty};
+const struct tmesh_mux_events sim_client_events = {
+    .on_control = on_control, .on_dirty = client_dirty, .on_memory_full = client_memory_full};
+const struct tmesh_mux_events sim_hub_in_events = {.on_open = hub_on_open,
+                                                   .on_control = on_control,
+                                                   .on_dirty = hub_in_dirty,
+                                                   .on_memory_full = hub_memory_full};
+const struct tmesh_mux_events sim_hub_out_events = {
+    .on_control = on_control, .on_dirty = hub_out_dirty, .on_memory_full = hub_memory_full};
+const struct tmesh_mux_events sim_agent_events = {.on_open = agent_on_open,
+                                                  .on_control = on_control,
+                                                  .on_dirty = agent_dirty,
+                                                  .on_memory_full = agent_memory_full};

@@ -19,6 +19,7 @@ static struct sim_world_config pick_config(struct sim_rng* r) {
   static const uint64_t latencies[] = {0, 200, 5000, 50000};
   struct sim_world_config c = sim_world_defaults();
   c.is_ours = sim_chance(r, 50);
+  for (int i = 0; i < 2; i++) c.has_early_data[i] = sim_chance(r, 50);
   c.client_window_bytes = pick_window(r);
   c.hub_window_bytes = pick_window(r);
   c.latency_us = latencies[sim_below(r, 4)];
@@ -27,12 +28,20 @@ static struct sim_world_config pick_config(struct sim_rng* r) {
   c.target_bytes = sim_chance(r, 70) ? 65536 : (size_t)sim_range(r, 1, 200000);
   c.open_delay_us = sim_below(r, 20000);
   c.dial_delay_us = sim_below(r, 100000);
+  c.answer_delay_us = sim_chance(r, 20) ? sim_range(r, 1, 20000) : 0;
+  if (sim_chance(r, 30))
+    c.window_max_bytes = (uint32_t)sim_range(r, 300000, sim_chance(r, 50) ? 600000 : 4u << 20);
+  if (sim_chance(r, 25)) c.pool_bytes = (size_t)sim_range(r, 4, 160) * TMESH_BLOCK_BYTES;
+  if (sim_chance(r, 15)) c.coalesce_us = TMESH_COALESCE_US;
   c.streams_max = sim_chance(r, 10) ? (uint32_t)sim_range(r, 1, 4) : 4000;
   c.check_every = 3; /* co-prime with the actors, so that every one is followed by a check */
   return c;
 }
 
-static uint64_t pick_size(struct sim_rng* r) {
+static uint64_t pick_size(struct sim_world* w) {
+  struct sim_rng* r = &w->rng;
+  /* Long enough for a window to grow, where one may. */
+  if (w->config.window_max_bytes > 0 && sim_chance(r, 10)) return sim_range(r, 1u << 20, 4u << 20);
   switch (sim_below(r, 5)) {
     case 0:
       return 0;
@@ -59,7 +68,7 @@ static void pick_end(struct sim_rng* r, struct sim_end* e) {
 static void open_one(struct sim_world* w, const struct plan* plan) {
   struct sim_rng* r = &w->rng;
   bool has_windows = !plan->allows_windowless || sim_chance(r, 70);
-  struct sim_stream* s = sim_world_open(w, sim_chance(r, 70), has_windows, pick_size(r), pick_size(r));
+  struct sim_stream* s = sim_world_open(w, sim_chance(r, 70), has_windows, pick_size(w), pick_size(w));
   pick_end(r, &s->local);
   pick_end(r, &s->target);
   s->is_refused_by_agent = sim_chance(r, 8);
@@ -93,17 +102,57 @@ static void disturb(struct sim_world* w) {
   }
 }
 
-/* Streams without windows may be reset for backpressure; nothing else may end by itself. */
+/* What all seeds together have gone through: a run that never does is not worth its time. */
+static struct {
+  uint64_t grown, shrunk, early_bytes, refused_opens, memory_resets, cuts, complete;
+} seen;
+
+static void add_stats(const struct sim_world* w) {
+  for (int i = 0; i < 4; i++) {
+    const struct tmesh_mux_stats* s = &w->link[i / 2].side[i % 2].mux.stats;
+    seen.grown += s->windows_grown_count;
+    seen.shrunk += s->windows_shrunk_count;
+    seen.refused_opens += s->queue_full_count;
+    seen.memory_resets += s->memory_resets_count;
+  }
+  for (int i = 0; i < 2; i++) {
+    for (unsigned id = 1; id < SIM_STREAMS_MAX; id++) seen.early_bytes += w->link[i].seen[id].early_bytes;
+    if (w->link[i].is_cut) seen.cuts++;
+  }
+}
+
+/* Streams without windows may be reset for backpressure, any when the pool is empty; nothing else
+ * may end by itself. */
 static void check_outcome(struct sim_world* w, bool was_cut) {
   uint64_t backpressure = 0;
-  for (int i = 0; i < 2; i++) {
-    for (int k = 0; k < 2; k++) backpressure += w->link[i].side[k].mux.stats.legacy_backpressure_count;
+  bool is_short = false;
+  for (int i = 0; i < 4; i++) {
+    const struct tmesh_mux* m = &w->link[i / 2].side[i % 2].mux;
+    backpressure += m->stats.legacy_backpressure_count;
+    if (m->stats.queue_full_count > 0) is_short = true;
   }
+  for (int i = 0; i < SIM_HOPS; i++) {
+    if (w->pool[i].refused_count > 0) is_short = true;
+  }
+  add_stats(w);
   for (unsigned i = 0; i < w->streams_count; i++) {
     struct sim_stream* s = &w->streams[i];
-    bool may_fail =
-        s->is_disturbed || was_cut || (!s->has_windows && backpressure > 0) || w->config.streams_max < 100;
+    bool may_fail = s->is_disturbed || was_cut || (!s->has_windows && backpressure > 0) || is_short;
     if (!may_fail) sim_stream_check_complete(s);
+    if (!may_fail && !s->is_refused_by_agent) seen.complete++;
+  }
+}
+
+/* For some time others hold 4/5 of the memory: grown windows shrink. */
+static void squeeze(struct sim_world* w, size_t held_count[SIM_HOPS], bool on) {
+  for (int i = 0; i < SIM_HOPS; i++) {
+    size_t want_count = w->pool[i].budget_count * 4 / 5;
+    bool has_room = w->pool[i].live_count + want_count <= w->pool[i].budget_count;
+    if (on && has_room) held_count[i] = want_count;
+    if (on) w->pool[i].live_count += held_count[i];
+    if (on) continue;
+    w->pool[i].live_count -= held_count[i];
+    held_count[i] = 0;
   }
 }
 
@@ -115,6 +164,9 @@ static void run_seed(uint64_t seed) {
                       .cut_percent = 15,
                       .allows_windowless = sim_chance(&r, 40)};
   uint64_t cut_at_step = sim_chance(&r, plan.cut_percent) ? sim_range(&r, 1, 2000) : 0;
+  uint64_t squeeze_at_step =
+      config.window_max_bytes > 0 && sim_chance(&r, 60) ? sim_range(&r, 1000, 5000) : UINT64_MAX;
+  size_t squeezed_count[SIM_HOPS] = {0};
   struct sim_world w;
   sim_world_init(&w, &config, seed);
   bool is_alive = true;
@@ -122,8 +174,11 @@ static void run_seed(uint64_t seed) {
     if (w.streams_count < plan.streams && (!is_alive || sim_chance(&w.rng, 5))) open_one(&w, &plan);
     if (w.streams_count > 0 && sim_below(&w.rng, 10000) < plan.disturb_percent) disturb(&w);
     if (sim_step + 1 == cut_at_step) sim_link_cut(&w.link[sim_below(&w.rng, 2)]);
+    if (sim_step == squeeze_at_step) squeeze(&w, squeezed_count, true);
+    if (sim_step > 4000 && sim_step - 4000 == squeeze_at_step) squeeze(&w, squeezed_count, false);
     is_alive = sim_world_step(&w);
   }
+  squeeze(&w, squeezed_count, false);
   sim_world_check(&w);
   bool was_cut = w.link[0].is_cut || w.link[1].is_cut;
   /* A disturbed stream may wait for somebody who is gone only if nobody was told; everybody is. */
@@ -140,6 +195,17 @@ int main(int argc, char** argv) {
     run_seed(seed);
     steps += sim_step;
   }
-  printf("%llu seeds, %llu steps\n", (unsigned long long)last + 1 - first, (unsigned long long)steps);
+  printf(
+      "%llu seeds, %llu steps: %llu streams complete, %llu windows grown, %llu shrunk, %llu early bytes, "
+      "%llu opens refused, %llu streams reset for memory, %llu cuts\n",
+      (unsigned long long)last + 1 - first, (unsigned long long)steps, (unsigned long long)seen.complete,
+      (unsigned long long)seen.grown, (unsigned long long)seen.shrunk, (unsigned long long)seen.early_bytes,
+      (unsigned long long)seen.refused_opens, (unsigned long long)seen.memory_resets,
+      (unsigned long long)seen.cuts);
+  fflush(stdout);
+  if (last - first >= 199) {
+    SIM_CHECK(seen.complete > 0 && seen.grown > 0 && seen.shrunk > 0 && seen.early_bytes > 0);
+    SIM_CHECK(seen.refused_opens > 0 && seen.memory_resets > 0 && seen.cuts > 0);
+  }
   return 0;
 }

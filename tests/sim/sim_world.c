@@ -43,6 +43,8 @@ void sim_world_init(struct sim_world* w, const struct sim_world_config* config, 
                                .has_open_result = true,
                                .has_flow_control = true,
                                .resets_unknown_data = true,
+                               .has_window_growth = config->window_max_bytes > 0,
+                               .window_max_bytes = config->window_max_bytes,
                                .peer_is_ours = config->is_ours,
                                .initial_window_bytes = TMESH_WINDOW_INITIAL_BYTES,
                                .window_threshold_bytes = TMESH_WINDOW_THRESHOLD_BYTES,
@@ -59,12 +61,21 @@ void sim_world_init(struct sim_world* w, const struct sim_world_config* config, 
   side[1].pool = side[2].pool = &w->pool[SIM_HUB];
   side[3].pool = &w->pool[SIM_AGENT];
   for (int i = 0; i < 2; i++) {
+    side[2 * i].has_early_data = side[2 * i + 1].has_early_data = config->has_early_data[i];
+    side[2 * i + 1].coalesce_us = config->coalesce_us;
     sim_link_init(&w->link[i], &side[2 * i], &side[2 * i + 1]);
-    w->link[i].latency_us = config->latency_us;
+    sim_world_path(w, i, config->latency_us, 0);
     w->link[i].jitter_us = config->jitter_us;
     w->link[i].write_max_bytes = config->link_write_max_bytes;
     w->link[i].target_bytes = config->target_bytes;
   }
+}
+
+void sim_world_path(struct sim_world* w, int link, uint64_t latency_us, uint64_t rate_bytes_per_s) {
+  struct sim_link* l = &w->link[link];
+  l->latency_us = latency_us;
+  l->rate_bytes_per_s = rate_bytes_per_s;
+  for (int i = 0; i < 2; i++) tmesh_mux_set_rtt(&l->side[i].mux, 2 * latency_us);
 }
 
 struct sim_stream* sim_world_open(struct sim_world* w, bool is_strict, bool has_windows, uint64_t up_bytes,
@@ -91,8 +102,7 @@ struct sim_stream* sim_world_open(struct sim_world* w, bool is_strict, bool has_
     return s;
   }
   tmesh_stream_attach(s->client, s, sim_client_event);
-  /* A legacy open is optimistic: the bytes of the local socket may go at once. */
-  if (!is_strict) sim_client_event(s, s->client, 0);
+  sim_client_opened(s);
   return s;
 }
 
@@ -149,16 +159,16 @@ static bool act_side(struct sim_world* w, unsigned actor) {
   struct sim_side* s = side_at(w, actor / 3);
   switch (actor % 3) {
     case 0:
-      if (!sim_side_can_process(s)) return false;
-      sim_side_process(s);
+      if (!sim_side_can_process(s, w->now_us)) return false;
+      sim_side_process(s, w->now_us);
       return true;
     case 1:
-      if (!sim_side_can_write(s)) return false;
+      if (!sim_side_can_write(s, w->now_us)) return false;
       sim_side_write(s, &w->rng, w->now_us);
       return true;
     default:
       if (!sim_side_can_deliver(s, w->now_us)) return false;
-      sim_side_deliver(s, &w->rng);
+      sim_side_deliver(s, &w->rng, w->now_us);
       return true;
   }
 }
@@ -196,7 +206,9 @@ static uint64_t next_event_us(struct sim_world* w) {
   uint64_t best = UINT64_MAX;
   for (unsigned i = 0; i < 4; i++) {
     struct sim_side* s = side_at(w, i);
+    earliest(&best, tmesh_mux_due_us(&s->mux));
     if (!s->link->is_cut && s->head != NULL) earliest(&best, s->head->at_us);
+    if (!s->link->is_cut && s->batch_sent < s->batch_len) earliest(&best, s->free_at_us);
   }
   for (unsigned i = w->first_unfinished; i < w->streams_count; i++) {
     struct sim_stream* s = &w->streams[i];
@@ -260,7 +272,8 @@ static void check_credit(const struct sim_stream* s, enum sim_hop hop, int end, 
                          const struct tmesh_stream* stream, int direction) {
   if (stream == NULL || !s->has_splice[hop] || s->splice[hop].is_done) return;
   const struct sim_seen* seen = &l->seen[stream->id];
-  SIM_CHECK(seen->announced_bytes[direction] + stream->update_bytes <= s->splice[hop].consumed_bytes[end]);
+  SIM_CHECK(seen->announced_bytes[direction] + stream->update_bytes + seen->first_bytes[direction] <=
+            s->splice[hop].consumed_bytes[end] + stream->recv.size_bytes);
 }
 
 void sim_world_check(struct sim_world* w) {

@@ -39,6 +39,10 @@ struct sim_world_config {
   uint64_t latency_us, jitter_us;
   size_t link_write_max_bytes, target_bytes;
   uint64_t open_delay_us, dial_delay_us;
+  uint64_t answer_delay_us;  /* between the agent's splice and its answer */
+  bool has_early_data[2];    /* by link: both its ends named it */
+  uint32_t window_max_bytes; /* > 0: both ends of every link named window growth */
+  uint32_t coalesce_us;      /* of the acceptors */
   size_t pool_bytes;
   uint32_t streams_max;
   unsigned check_every; /* steps between full checks of all objects */
@@ -63,6 +67,8 @@ struct sim_stream* sim_world_open(struct sim_world* w, bool is_strict, bool has_
 /* One step: one actor that can act, chosen at random, or the clock jumps. False: nothing is left to happen.
  */
 bool sim_world_step(struct sim_world* w);
+/* A link's path: one-way delay, and what both its ends believe to be their round-trip time. */
+void sim_world_path(struct sim_world* w, int link, uint64_t latency_us, uint64_t rate_bytes_per_s);
 /* Steps until nothing is left to happen. */
 void sim_world_run(struct sim_world* w);
 void sim_world_check(struct sim_world* w);
@@ -82,6 +88,7 @@ void sim_world_close(struct sim_world* w);
 /* on_event of each program; sim_nodes.c. */
 extern const struct tmesh_mux_events sim_client_events, sim_hub_in_events, sim_hub_out_events,
     sim_agent_events;
+void sim_client_opened(struct sim_stream* s);
 void sim_client_event(void* user, struct tmesh_stream* stream, unsigned events);
 void sim_hub_open_now(struct sim_stream* s);
 void sim_agent_dial_now(struct sim_stream* s);

@@ -105,7 +105,7 @@ static void two_thousand_finished_streams_leave_bounded_state_R7(void** state) {
       assert_int_equal(m->streams.count, 0);
       assert_int_equal(m->live_count, 0);
       assert_int_equal(m->marks_count, 0);
-      assert_true(tmesh_list_empty(&m->writer.active));
+      assert_true(tmesh_fair_writer_is_idle(&m->writer));
       assert_in_range(m->streams.capacity, 0, 256);
       assert_in_range(m->retired_count, 0, TMESH_RETIRED_MAX_STREAMS);
     }

@@ -101,6 +101,72 @@ static void an_accepted_open_with_bytes_and_eof_waiting_lets_them_go(void** stat
   }
 }
 
+/* Ends that know early data; the agent takes 3 s to dial and 1 s more to say so. */
+static void start_early_world(struct sim_world* w, bool agent_knows_it) {
+  struct sim_world_config c = sim_world_defaults();
+  c.has_early_data[0] = true;
+  c.has_early_data[1] = agent_knows_it;
+  c.dial_delay_us = 3000000;
+  c.answer_delay_us = 1000000;
+  sim_world_init(w, &c, 3);
+}
+
+static void step_until_sent(struct sim_world* w, const struct sim_stream* s) {
+  while (!s->local.is_eof_sent) assert_true(sim_world_step(w));
+  /* Everything that can happen before the dial does. */
+  uint64_t limit_us = s->dials_at_us > 0 ? s->dials_at_us : w->now_us + 200000;
+  while (w->now_us + 100000 < limit_us && sim_world_step(w)) {
+    if (s->dials_at_us > 0) limit_us = s->dials_at_us;
+  }
+}
+
+static void early_bytes_leave_behind_the_open_and_reach_the_agent_while_it_dials(void** state) {
+  (void)state;
+  for (int agent_knows_it = 0; agent_knows_it < 2; agent_knows_it++) {
+    struct sim_world w;
+    start_early_world(&w, agent_knows_it == 1);
+    struct sim_stream* s = sim_world_open(&w, true, true, 1000, 0);
+    while (s->agent == NULL) assert_true(sim_world_step(&w));
+    while (w.now_us + 10000 < s->dials_at_us && sim_world_step(&w)) {
+      if (s->local.is_eof_sent && s->agent->in.len_bytes == 1000) break;
+    }
+    assert_int_equal(s->agent->state, TMESH_STREAM_OPENING);
+    assert_int_equal(s->agent->in.len_bytes, agent_knows_it == 1 ? 1000 : 0);
+    assert_int_equal(s->hub_in->in.len_bytes, agent_knows_it == 1 ? 0 : 1000); /* held by the server */
+    finish_world(&w);
+  }
+}
+
+static void an_accepted_open_fetches_what_early_data_had_no_room_for(void** state) {
+  (void)state;
+  for (int agent_knows_it = 0; agent_knows_it < 2; agent_knows_it++) {
+    struct sim_world w;
+    start_early_world(&w, agent_knows_it == 1);
+    struct sim_stream* s = sim_world_open(&w, true, true, 50000, 50000);
+    s->local.in_max_bytes = 100000;
+    step_until_sent(&w, s);
+    assert_true(s->client->state == TMESH_STREAM_OPENING);
+    assert_int_equal(w.link[0].side[0].mux.stats.data_bytes_out, TMESH_EARLY_DATA_MAX_BYTES);
+    assert_int_equal(s->local.in.len_bytes, 50000 - TMESH_EARLY_DATA_MAX_BYTES);
+    finish_world(&w);
+  }
+}
+
+static void our_answer_wakes_the_splice_that_was_there_before(void** state) {
+  (void)state;
+  struct sim_world w;
+  start_early_world(&w, true);
+  struct sim_stream* s = sim_world_open(&w, true, true, 0, 1000);
+  s->local.sends_eof = false;                                     /* nothing else comes that could wake it */
+  while (!s->target.is_eof_sent) assert_true(sim_world_step(&w)); /* the target speaks before the answer */
+  assert_int_equal(s->agent->state, TMESH_STREAM_OPENING);
+  assert_int_equal(s->target.in.len_bytes, 1000);
+  sim_world_run(&w);
+  assert_int_equal(s->local.received_bytes, 1000);
+  s->local.sends_eof = true;
+  finish_world(&w);
+}
+
 static void room_wakes_the_splice(void** state) {
   (void)state;
   struct sim_world w;
@@ -229,6 +295,9 @@ int main(void) {
       cmocka_unit_test(half_close_at_zero_credit_leaves_at_once),
       cmocka_unit_test(half_close_behind_bytes_without_credit_follows_the_last_of_them),
       cmocka_unit_test(an_accepted_open_with_bytes_and_eof_waiting_lets_them_go),
+      cmocka_unit_test(early_bytes_leave_behind_the_open_and_reach_the_agent_while_it_dials),
+      cmocka_unit_test(an_accepted_open_fetches_what_early_data_had_no_room_for),
+      cmocka_unit_test(our_answer_wakes_the_splice_that_was_there_before),
       cmocka_unit_test(room_wakes_the_splice),
       cmocka_unit_test(room_with_only_a_half_close_behind_lets_it_go),
       cmocka_unit_test(a_written_half_close_ends_the_splice_without_any_byte),

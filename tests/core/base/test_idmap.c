@@ -153,6 +153,21 @@ static void random_operations_match_a_model(void** state) {
   }
 }
 
+static void it_shrinks_when_an_eighth_is_used_and_keeps_every_entry(void** state) {
+  (void)state;
+  struct tmesh_idmap m;
+  tmesh_idmap_init(&m);
+  for (uint32_t key = 1; key <= 10000; key++)
+    assert_true(tmesh_is_ok(tmesh_idmap_put(&m, key, value_for(key))));
+  assert_int_equal(m.capacity, 16384);
+  for (uint32_t key = 1; key <= 9990; key++) assert_ptr_equal(tmesh_idmap_remove(&m, key), value_for(key));
+  assert_true(m.capacity <= 128);
+  for (uint32_t key = 1; key <= 10000; key++) {
+    assert_ptr_equal(tmesh_idmap_get(&m, key), key > 9990 ? value_for(key) : NULL);
+  }
+  tmesh_idmap_close(&m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_empty_map_has_nothing_and_no_table),
@@ -160,6 +175,7 @@ int main(void) {
       cmocka_unit_test(it_grows_by_doubling_and_stays_at_most_three_quarters_full),
       cmocka_unit_test(removal_closes_the_gap_also_across_the_end_of_the_table),
       cmocka_unit_test(keys_chosen_by_a_peer_do_not_make_one_run),
+      cmocka_unit_test(it_shrinks_when_an_eighth_is_used_and_keeps_every_entry),
       cmocka_unit_test(random_operations_match_a_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,13 +82,46 @@ static void trim_gives_cached_blocks_back(void** state) {
   tmesh_pool_init(&pool, BLOCKS(3), BLOCKS(3));
   for (int i = 0; i < 3; i++) b[i] = tmesh_pool_get(&pool);
   for (int i = 0; i < 3; i++) tmesh_pool_put(&pool, b[i]);
-  tmesh_pool_trim(&pool, 5);
+  assert_int_equal(tmesh_pool_trim(&pool, 5), 0);
   assert_int_equal(pool.cached_count, 3);
-  tmesh_pool_trim(&pool, 1);
+  assert_int_equal(tmesh_pool_trim(&pool, 1), 2);
   assert_int_equal(pool.cached_count, 1);
   assert_int_equal(pool.live_count, 0);
   tmesh_pool_close(&pool);
   assert_int_equal(pool.cached_count, 0);
+}
+
+static void take_peak_gives_the_most_live_blocks_since_the_last_call(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_block* b[3];
+  tmesh_pool_init(&pool, BLOCKS(3), BLOCKS(3));
+  assert_int_equal(tmesh_pool_take_peak(&pool), 0);
+  for (int i = 0; i < 3; i++) b[i] = tmesh_pool_get(&pool);
+  tmesh_pool_put(&pool, b[2]);
+  tmesh_pool_put(&pool, b[1]);
+  assert_int_equal(tmesh_pool_take_peak(&pool), 3);
+  assert_int_equal(tmesh_pool_take_peak(&pool), 1); /* what is live still counts */
+  tmesh_pool_put(&pool, b[0]);
+  assert_int_equal(tmesh_pool_take_peak(&pool), 1);
+  assert_int_equal(tmesh_pool_take_peak(&pool), 0);
+  assert_int_equal(pool.live_peak_count, 3);
+  tmesh_pool_close(&pool);
+}
+
+static void pressure_rises_at_three_quarters_nine_tenths_and_the_end(void** state) {
+  (void)state;
+  struct tmesh_pool pool = {.budget_count = 100};
+  const struct {
+    size_t live;
+    enum tmesh_pressure want;
+  } rows[] = {{0, TMESH_PRESSURE_NONE},    {74, TMESH_PRESSURE_NONE},  {75, TMESH_PRESSURE_GROWTH},
+              {89, TMESH_PRESSURE_GROWTH}, {90, TMESH_PRESSURE_OPENS}, {99, TMESH_PRESSURE_OPENS},
+              {100, TMESH_PRESSURE_FULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    pool.live_count = rows[i].live;
+    assert_int_equal(tmesh_pool_pressure(&pool), rows[i].want);
+  }
 }
 
 int main(void) {
@@ -98,6 +131,8 @@ int main(void) {
       cmocka_unit_test(the_budget_bounds_live_blocks_and_refusals_are_counted),
       cmocka_unit_test(freed_blocks_are_reused_up_to_the_cache_limit),
       cmocka_unit_test(trim_gives_cached_blocks_back),
+      cmocka_unit_test(take_peak_gives_the_most_live_blocks_since_the_last_call),
+      cmocka_unit_test(pressure_rises_at_three_quarters_nine_tenths_and_the_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

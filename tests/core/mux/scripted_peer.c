@@ -94,7 +94,14 @@ static void on_dirty(void* ctx) {
   ((struct peer*)ctx)->dirty_count++;
 }
 
-static const struct tmesh_mux_events events = {on_open, on_control, on_pong, on_goaway, on_dirty};
+static void on_memory_full(void* ctx, const struct tmesh_stream* keep) {
+  struct peer* p = ctx;
+  p->memory_full_count++;
+  if (p->on_memory_full != NULL) p->on_memory_full(p, keep);
+}
+
+static const struct tmesh_mux_events events = {on_open,   on_control, on_pong,
+                                               on_goaway, on_dirty,   on_memory_full};
 
 struct tmesh_mux_config peer_config(void) {
   return (struct tmesh_mux_config){.events = &events,
@@ -195,6 +202,12 @@ struct tmesh_stream* peer_opened(struct peer* p, uint32_t id) {
   return peer_user(p, id)->stream;
 }
 
+struct tmesh_stream* peer_bulk(struct peer* p, uint32_t id) {
+  struct tmesh_stream* s = peer_opened(p, id);
+  s->first_bytes = TMESH_FRESH_MAX_BYTES;
+  return s;
+}
+
 void peer_result(struct peer* p, uint32_t id, struct tmesh_open_result result) {
   char payload[TMESH_OPEN_RESULT_MAX_BYTES];
   size_t len;
@@ -262,4 +275,24 @@ struct seen* peer_user(struct peer* p, uint32_t id) {
   }
   fail_msg("no user for stream %u", id);
   return NULL;
+}
+
+struct peer* peer_two_streams(void) {
+  struct peer* p = peer_new_acceptor();
+  peer_opened(p, 1);
+  peer_opened(p, 2);
+  return p;
+}
+
+void peer_expect_reset_of_1(struct peer* p, unsigned code) {
+  peer_flush(p);
+  assert_int_equal(peer_user(p, 1)->over_count, 1);
+  assert_int_equal(peer_user(p, 1)->events & TMESH_STREAM_EV_OVER, TMESH_STREAM_EV_OVER);
+  assert_int_equal(peer_user(p, 1)->over.code, code);
+  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, 1), 1);
+  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, 2), 0);
+  assert_int_equal(peer_user(p, 2)->over_count, 0);
+  assert_int_equal(p->mux.stats.stream_errors_count[code], 1);
+  assert_true(tmesh_is_ok(p->mux.failed));
+  peer_free(p);
 }

@@ -51,6 +51,9 @@ struct peer {
   enum on_open_choice on_open;
   struct tmesh_open_stream last_open;
 
+  /* called by the mux when the pool refuses; NULL = does nothing */
+  void (*on_memory_full)(struct peer* p, const struct tmesh_stream* keep);
+  unsigned memory_full_count;
   unsigned dirty_count, goaway_count, pong_count, control_count;
   uint8_t last_control[TMESH_METADATA_MAX_BYTES];
   size_t last_control_len;
@@ -75,6 +78,8 @@ void peer_update(struct peer* p, uint32_t id, uint32_t window);
 void peer_open(struct peer* p, uint32_t id, uint16_t flags, uint32_t window);
 /* An acceptor's stream, opened strict with windows and accepted; output flushed. */
 struct tmesh_stream* peer_opened(struct peer* p, uint32_t id);
+/* The same, and its first 16 KiB count as sent: it is bulk from now on. */
+struct tmesh_stream* peer_bulk(struct peer* p, uint32_t id);
 void peer_result(struct peer* p, uint32_t id, struct tmesh_open_result result);
 
 struct tmesh_sink peer_sink(struct peer* p);
@@ -95,5 +100,10 @@ struct tmesh_stream* peer_stream(struct peer* p, uint32_t id);
 /* Routes the events of u->stream into u. */
 void peer_attach(struct seen* u);
 struct tmesh_open_stream sample_open(void);
+
+/* An acceptor with the open streams 1 and 2. */
+struct peer* peer_two_streams(void);
+/* Stream 1 ended with this code and RESET, stream 2 and the link live. Frees the peer. */
+void peer_expect_reset_of_1(struct peer* p, unsigned code);
 
 #endif

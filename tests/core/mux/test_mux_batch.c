@@ -81,7 +81,7 @@ static void pull_stops_near_its_target_and_finishes_messages(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
   p->on_open = OPEN_ACCEPT;
-  for (uint32_t id = 1; id <= 4; id++) peer_opened(p, id);
+  for (uint32_t id = 1; id <= 4; id++) peer_bulk(p, id);
   for (uint32_t id = 1; id <= 4; id++) tmesh_stream_write(peer_user(p, id)->stream, bulk, 262144);
   struct tmesh_sink sink = peer_sink(p);
   size_t n = tmesh_mux_pull(&p->mux, &sink, 40000);
@@ -115,7 +115,7 @@ static void a_batch_of_more_items_than_fit_ends_early_and_goes_on(void** state) 
 static void data_is_shared_one_quantum_per_stream_per_round_E4(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
-  for (uint32_t id = 1; id <= 3; id++) peer_opened(p, id);
+  for (uint32_t id = 1; id <= 3; id++) peer_bulk(p, id);
   for (uint32_t id = 1; id <= 3; id++) tmesh_stream_write(peer_user(p, id)->stream, bulk, 98304);
   peer_flush(p);
   assert_int_equal(p->frames_count, 9);
@@ -129,7 +129,7 @@ static void data_is_shared_one_quantum_per_stream_per_round_E4(void** state) {
 static void a_small_stream_waits_for_at_most_one_quantum_of_each_bulk_stream(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
-  for (uint32_t id = 1; id <= 3; id++) peer_opened(p, id);
+  for (uint32_t id = 1; id <= 3; id++) peer_bulk(p, id);
   tmesh_stream_write(peer_user(p, 1)->stream, bulk, 262144);
   tmesh_stream_write(peer_user(p, 2)->stream, bulk, 262144);
   struct tmesh_sink sink = peer_sink(p);
@@ -145,14 +145,54 @@ static void a_small_stream_waits_for_at_most_one_quantum_of_each_bulk_stream(voi
 static void an_idle_stream_leaves_the_ring_and_loses_its_deficit(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
-  struct tmesh_stream* s = peer_opened(p, 1);
+  struct tmesh_stream* s = peer_bulk(p, 1);
   for (int i = 0; i < 10; i++) {
     tmesh_stream_write(s, "x", 1);
     assert_int_equal(s->deficit_bytes, TMESH_QUANTUM_BYTES); /* one quantum, however often it comes back */
     peer_flush(p);
     assert_int_equal(s->deficit_bytes, 0);
-    assert_true(tmesh_list_empty(&p->mux.writer.active));
+    assert_true(tmesh_fair_writer_is_idle(&p->mux.writer));
   }
+  peer_free(p);
+}
+
+static void the_first_16_KiB_of_a_stream_go_ahead_of_bulk(void** state) {
+  (void)state;
+  struct peer* p = peer_new_acceptor();
+  peer_bulk(p, 1);
+  peer_bulk(p, 2);
+  peer_opened(p, 3);
+  tmesh_stream_write(peer_user(p, 1)->stream, bulk, 262144);
+  tmesh_stream_write(peer_user(p, 2)->stream, bulk, 262144);
+  struct tmesh_sink sink = peer_sink(p);
+  tmesh_mux_pull(&p->mux, &sink, 1);
+  tmesh_mux_written(&p->mux);
+  tmesh_stream_write(peer_user(p, 3)->stream, bulk, 60000);
+  tmesh_stream_finish(peer_user(p, 3)->stream);
+  peer_flush(p);
+  /* Then it is one of them. */
+  static const uint32_t want[][2] = {{1, 32768}, {3, 16384}, {2, 32768}, {3, 32768}, {1, 32768}, {2, 32768}};
+  for (size_t i = 0; i < 6; i++) {
+    assert_int_equal(p->frames[i].header.stream_id, want[i][0]);
+    assert_int_equal(p->frames[i].header.length_bytes, want[i][1]);
+  }
+  assert_int_equal(peer_sent(p, TMESH_FRAME_HALF_CLOSE, 3), 1);
+  peer_free(p);
+}
+
+static void an_early_half_close_stays_behind_its_bytes(void** state) {
+  (void)state;
+  struct peer* p = peer_new_acceptor();
+  peer_bulk(p, 1);
+  peer_opened(p, 2);
+  tmesh_stream_write(peer_user(p, 1)->stream, bulk, 100000);
+  tmesh_stream_write(peer_user(p, 2)->stream, bulk, 100);
+  tmesh_stream_finish(peer_user(p, 2)->stream);
+  peer_flush(p);
+  assert_int_equal(p->frames[0].header.stream_id, 2);
+  assert_int_equal(p->frames[0].header.type, TMESH_FRAME_DATA);
+  assert_int_equal(p->frames[1].header.stream_id, 2);
+  assert_int_equal(p->frames[1].header.type, TMESH_FRAME_HALF_CLOSE);
   peer_free(p);
 }
 
@@ -166,6 +206,8 @@ int main(void) {
       cmocka_unit_test(a_batch_of_more_items_than_fit_ends_early_and_goes_on),
       cmocka_unit_test(data_is_shared_one_quantum_per_stream_per_round_E4),
       cmocka_unit_test(a_small_stream_waits_for_at_most_one_quantum_of_each_bulk_stream),
+      cmocka_unit_test(the_first_16_KiB_of_a_stream_go_ahead_of_bulk),
+      cmocka_unit_test(an_early_half_close_stays_behind_its_bytes),
       cmocka_unit_test(an_idle_stream_leaves_the_ring_and_loses_its_deficit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

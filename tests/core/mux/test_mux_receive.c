@@ -43,135 +43,35 @@ static void half_close_raises_readable_with_in_eof(void** state) {
   peer_free(p);
 }
 
-/* Each of these ends stream 1 with this code and leaves stream 2 alone. */
-static void expect_reset_of_1(struct peer* p, unsigned code) {
-  peer_flush(p);
-  assert_int_equal(peer_user(p, 1)->over_count, 1);
-  assert_int_equal(peer_user(p, 1)->events & TMESH_STREAM_EV_OVER, TMESH_STREAM_EV_OVER);
-  assert_int_equal(peer_user(p, 1)->over.code, code);
-  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, 1), 1);
-  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, 2), 0);
-  assert_int_equal(peer_user(p, 2)->over_count, 0);
-  assert_int_equal(p->mux.stats.stream_errors_count[code], 1);
-  assert_true(tmesh_is_ok(p->mux.failed));
-  peer_free(p);
-}
-
-static struct peer* two_streams(void) {
-  struct peer* p = peer_new_acceptor();
-  peer_opened(p, 1);
-  peer_opened(p, 2);
-  return p;
-}
-
 static void data_after_half_close_resets_that_stream(void** state) {
   (void)state;
-  struct peer* p = two_streams();
+  struct peer* p = peer_two_streams();
   peer_frame(p, TMESH_FRAME_HALF_CLOSE, 1, NULL, 0);
   peer_data(p, 1, 1);
-  expect_reset_of_1(p, TMESH_E_STATE);
+  peer_expect_reset_of_1(p, TMESH_E_STATE);
 }
 
 static void second_half_close_resets_that_stream(void** state) {
   (void)state;
-  struct peer* p = two_streams();
+  struct peer* p = peer_two_streams();
   peer_frame(p, TMESH_FRAME_HALF_CLOSE, 1, NULL, 0);
   peer_frame(p, TMESH_FRAME_HALF_CLOSE, 1, NULL, 0);
-  expect_reset_of_1(p, TMESH_E_STATE);
-}
-
-static void open_result_towards_an_acceptor_resets_that_stream(void** state) {
-  (void)state;
-  struct peer* p = two_streams();
-  peer_result(p, 1, tmesh_open_accept());
-  expect_reset_of_1(p, TMESH_E_STATE);
-}
-
-static void window_exceeded_resets_that_stream_and_is_counted(void** state) {
-  (void)state;
-  struct peer* p = two_streams();
-  for (int i = 0; i < 8; i++) peer_data(p, 1, 32768);
-  assert_int_equal(peer_user(p, 1)->stream->in.len_bytes, WINDOW);
-  peer_data(p, 1, 1);
-  assert_int_equal(p->mux.stats.window_violations_count, 1);
-  assert_int_equal(p->pool.live_count, 0); /* queues are dropped at once */
-  expect_reset_of_1(p, TMESH_E_WINDOW_EXCEEDED);
-}
-
-static void zero_window_update_resets_that_stream(void** state) {
-  (void)state;
-  struct peer* p = two_streams();
-  peer_update(p, 1, 0);
-  expect_reset_of_1(p, TMESH_E_WINDOW_ZERO);
-}
-
-static void overflowing_credit_from_ours_resets_that_stream(void** state) {
-  (void)state;
-  struct tmesh_mux_config c = peer_config();
-  c.peer_is_ours = true;
-  struct peer* p = peer_new(&c);
-  peer_opened(p, 1);
-  peer_opened(p, 2);
-  peer_update(p, 1, UINT32_MAX - WINDOW);
-  peer_update(p, 1, 1);
-  expect_reset_of_1(p, TMESH_E_WINDOW_OVERFLOW);
-}
-
-static void credit_from_others_saturates_at_512_KiB(void** state) {
-  (void)state;
-  struct peer* p = two_streams();
-  peer_update(p, 1, UINT32_MAX);
-  peer_update(p, 1, UINT32_MAX);
-  assert_int_equal(peer_user(p, 1)->stream->send.credit_bytes, TMESH_WINDOW_LEGACY_CAP_BYTES);
-  peer_free(p);
-}
-
-static void unwindowed_stream_beyond_its_inbound_bound_is_reset_E2(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  p->on_open = OPEN_ACCEPT;
-  peer_open(p, 1, 0, 0);
-  peer_open(p, 2, 0, 0);
-  for (int i = 0; i < 8; i++) peer_data(p, 1, 32768);
-  peer_flush(p);
-  assert_int_equal(peer_user(p, 1)->over_count, 0);
-  peer_data(p, 1, 1);
-  assert_int_equal(p->mux.stats.legacy_backpressure_count, 1);
-  assert_int_equal(p->mux.stats.window_violations_count, 0);
-  expect_reset_of_1(p, TMESH_E_BACKPRESSURE);
+  peer_expect_reset_of_1(p, TMESH_E_STATE);
 }
 
 static void exhausted_pool_resets_that_stream(void** state) {
   (void)state;
-  struct peer* p = two_streams();
+  struct peer* p = peer_two_streams();
   p->pool.budget_count = 1;
   peer_data(p, 2, 100);
   peer_data(p, 1, 100);
   assert_int_equal(peer_user(p, 2)->stream->in.len_bytes, 100);
-  expect_reset_of_1(p, TMESH_E_NO_MEMORY);
-}
-
-static void many_window_violations_end_the_link_E5(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  struct tmesh_status st = tmesh_ok();
-  uint32_t id = 0;
-  while (tmesh_is_ok(st) && id < 1000) {
-    id++;
-    peer_opened(p, id);
-    st = peer_frame_status(p, TMESH_FRAME_WINDOW_UPDATE, 0, id, 0, NULL, 0);
-  }
-  assert_int_equal(id, TMESH_WINDOW_VIOLATIONS_MAX);
-  assert_int_equal(st.code, TMESH_E_WINDOW_EXCEEDED);
-  assert_int_equal(st.scope, TMESH_SCOPE_SESSION);
-  peer_dispatch(p);
-  assert_int_equal(peer_user(p, id)->over_count, 1);
-  peer_free(p);
+  peer_expect_reset_of_1(p, TMESH_E_NO_MEMORY);
 }
 
 static void reset_ends_the_stream_without_an_answer(void** state) {
   (void)state;
-  struct peer* p = two_streams();
+  struct peer* p = peer_two_streams();
   peer_data(p, 1, 40000);
   tmesh_stream_write(peer_user(p, 1)->stream, "x", 1);
   peer_frame(p, TMESH_FRAME_RESET, 1, "stream rejected", 15);
@@ -201,30 +101,6 @@ static void late_frames_of_retired_streams_are_ignored_R30(void** state) {
   assert_int_equal(p->mux.stats.unknown_frames_count, 0);
   peer_update(p, 77, 1);
   assert_int_equal(p->mux.stats.unknown_frames_count, 1);
-  peer_free(p);
-}
-
-static void an_answer_before_a_reset_stays_until_the_release_and_a_question_does_not(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, 262144);
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_data(p, u->id, 1000);
-  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
-  assert_int_equal(u->stream->state, TMESH_STREAM_RESET);
-  assert_int_equal(u->stream->in.len_bytes, 1000);
-  peer_dispatch(p); /* the user releases it when it is told */
-  assert_int_equal(u->over_count, 1);
-  assert_int_equal(p->pool.live_count, 0);
-  peer_free(p);
-
-  p = peer_new_acceptor();
-  struct tmesh_stream* s = peer_opened(p, 1);
-  peer_data(p, 1, 1000);
-  peer_frame(p, TMESH_FRAME_RESET, 1, NULL, 0);
-  assert_int_equal(s->in.len_bytes, 0);
-  peer_dispatch(p);
   peer_free(p);
 }
 
@@ -272,7 +148,7 @@ static void a_client_ignores_data_for_an_unknown_stream(void** state) {
 
 static void data_in_flight_after_our_reset_is_not_answered_again(void** state) {
   (void)state;
-  struct peer* p = two_streams();
+  struct peer* p = peer_two_streams();
   struct tmesh_stream* s = peer_user(p, 1)->stream;
   tmesh_stream_reset(s); /* its user has not released it yet */
   peer_data(p, 1, 100);
@@ -295,153 +171,6 @@ static void reset_in_the_middle_of_a_data_frame_skips_the_rest(void** state) {
   assert_true(tmesh_is_ok(tmesh_mux_frame_payload(&p->mux, (const uint8_t*)"world", 5)));
   assert_true(tmesh_is_ok(tmesh_mux_frame_end(&p->mux)));
   peer_flush(p);
-  peer_free(p);
-}
-
-static void open_stream_towards_an_opener_ends_the_link(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  struct tmesh_status st = peer_frame_status(p, TMESH_FRAME_OPEN_STREAM, 0, 1, 0, "{}", 2);
-  assert_int_equal(st.code, TMESH_E_STATE);
-  assert_int_equal(st.scope, TMESH_SCOPE_SESSION);
-  peer_dispatch(p);
-  assert_int_equal(u->over_count, 1);
-  peer_free(p);
-}
-
-static void strict_result_opens_the_stream(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  assert_int_equal(u->stream->state, TMESH_STREAM_OPENING);
-  assert_int_equal(tmesh_stream_out_room(u->stream), 0); /* no DATA before accepted (B10) */
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_dispatch(p);
-  assert_int_equal(u->result_count, 1);
-  assert_true(u->result.accepted);
-  assert_int_equal(u->stream->state, TMESH_STREAM_OPEN);
-  assert_true(tmesh_stream_out_room(u->stream) > 0);
-  peer_free(p);
-}
-
-static void refused_result_ends_the_stream_with_result_only(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  peer_forget(p);
-  peer_result(p, u->id, tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_CONNECTION_REFUSED, false));
-  peer_flush(p);
-  assert_int_equal(u->events, TMESH_STREAM_EV_RESULT);
-  assert_false(u->result.accepted);
-  assert_int_equal(u->result.code, TMESH_OPEN_CONNECTION_REFUSED);
-  assert_true(tmesh_stream_is_over(u->stream->state));
-  assert_int_equal(p->mux.live_count, 0);
-  tmesh_stream_release(u->stream);
-  u->stream = NULL;
-  peer_flush(p);
-  assert_int_equal(p->frames_count, 0);
-  assert_int_equal(p->mux.streams.count, 0);
-  peer_free(p);
-}
-
-static void second_open_result_resets_that_stream_B8(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_flush(p);
-  assert_int_equal(u->over.code, TMESH_E_STATE);
-  assert_int_equal(u->result_count, 0); /* OVER came alone */
-  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, u->id), 1);
-  peer_free(p);
-}
-
-/* A target that accepts, answers and resets at once: all of it in one read. */
-static void an_acceptance_with_an_early_answer_is_told_before_the_reset_P_B8(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_data(p, u->id, 5);
-  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
-  assert_true(tmesh_mux_dispatch(&p->mux));
-  assert_int_equal(u->events, TMESH_STREAM_EV_RESULT);
-  assert_int_equal(u->stream->in.len_bytes, 5);
-  assert_false(tmesh_mux_dispatch(&p->mux));
-  assert_int_equal(u->over_count, 1);
-  assert_int_equal(u->over.code, TMESH_E_RESET);
-  assert_int_equal(u->result_count, 1);
-  peer_flush(p);
-  assert_int_equal(p->mux.streams.count, 0);
-  peer_free(p);
-}
-
-static void an_acceptance_and_a_reset_without_an_answer_are_one_end(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
-  peer_flush(p);
-  assert_int_equal(u->events, TMESH_STREAM_EV_OVER);
-  peer_free(p);
-}
-
-static void a_user_that_lets_go_at_the_acceptance_hears_nothing_of_the_reset(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_data(p, u->id, 5);
-  peer_frame(p, TMESH_FRAME_RESET, u->id, NULL, 0);
-  tmesh_stream_release(u->stream);
-  u->stream = NULL;
-  assert_false(tmesh_mux_dispatch(&p->mux));
-  assert_int_equal(u->events, 0);
-  assert_int_equal(p->pool.live_count, 0);
-  peer_free(p);
-}
-
-static void open_result_for_a_legacy_stream_resets_it(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, false, WINDOW);
-  peer_flush(p);
-  peer_result(p, u->id, tmesh_open_accept());
-  peer_flush(p);
-  assert_int_equal(u->over.code, TMESH_E_STATE);
-  peer_free(p);
-}
-
-static void undecodable_open_result_resets_that_stream(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  const char* lie = "{\"accepted\":true,\"stage\":\"connect\",\"code\":\"timeout\"}";
-  peer_frame(p, TMESH_FRAME_OPEN_RESULT, u->id, lie, strlen(lie));
-  peer_flush(p);
-  assert_int_equal(u->over.code, TMESH_E_FRAME_PAYLOAD);
-  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, u->id), 1);
-  peer_free(p);
-}
-
-static void data_before_the_result_resets_a_strict_opener_stream(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct seen* u = peer_start(p, true, WINDOW);
-  peer_flush(p);
-  peer_data(p, u->id, 1);
-  peer_flush(p);
-  assert_int_equal(u->over.code, TMESH_E_STATE);
   peer_free(p);
 }
 
@@ -484,7 +213,7 @@ static void goaway_stops_new_opens_and_nothing_else(void** state) {
 
 static void fail_ends_every_stream_once_and_refuses_further_work(void** state) {
   (void)state;
-  struct peer* p = two_streams();
+  struct peer* p = peer_two_streams();
   peer_data(p, 1, 100);
   tmesh_mux_fail(&p->mux, tmesh_err_session(TMESH_E_IO));
   tmesh_mux_fail(&p->mux, tmesh_err_session(TMESH_E_CLOSED));
@@ -539,32 +268,14 @@ int main(void) {
       cmocka_unit_test(half_close_raises_readable_with_in_eof),
       cmocka_unit_test(data_after_half_close_resets_that_stream),
       cmocka_unit_test(second_half_close_resets_that_stream),
-      cmocka_unit_test(open_result_towards_an_acceptor_resets_that_stream),
-      cmocka_unit_test(window_exceeded_resets_that_stream_and_is_counted),
-      cmocka_unit_test(zero_window_update_resets_that_stream),
-      cmocka_unit_test(overflowing_credit_from_ours_resets_that_stream),
-      cmocka_unit_test(credit_from_others_saturates_at_512_KiB),
-      cmocka_unit_test(unwindowed_stream_beyond_its_inbound_bound_is_reset_E2),
       cmocka_unit_test(exhausted_pool_resets_that_stream),
-      cmocka_unit_test(many_window_violations_end_the_link_E5),
       cmocka_unit_test(reset_ends_the_stream_without_an_answer),
       cmocka_unit_test(late_frames_of_retired_streams_are_ignored_R30),
-      cmocka_unit_test(an_answer_before_a_reset_stays_until_the_release_and_a_question_does_not),
       cmocka_unit_test(reset_for_an_unknown_stream_is_never_answered),
       cmocka_unit_test(data_for_an_unknown_stream_is_reset_once_per_id),
       cmocka_unit_test(a_client_ignores_data_for_an_unknown_stream),
       cmocka_unit_test(data_in_flight_after_our_reset_is_not_answered_again),
       cmocka_unit_test(reset_in_the_middle_of_a_data_frame_skips_the_rest),
-      cmocka_unit_test(open_stream_towards_an_opener_ends_the_link),
-      cmocka_unit_test(strict_result_opens_the_stream),
-      cmocka_unit_test(refused_result_ends_the_stream_with_result_only),
-      cmocka_unit_test(second_open_result_resets_that_stream_B8),
-      cmocka_unit_test(an_acceptance_with_an_early_answer_is_told_before_the_reset_P_B8),
-      cmocka_unit_test(an_acceptance_and_a_reset_without_an_answer_are_one_end),
-      cmocka_unit_test(a_user_that_lets_go_at_the_acceptance_hears_nothing_of_the_reset),
-      cmocka_unit_test(open_result_for_a_legacy_stream_resets_it),
-      cmocka_unit_test(undecodable_open_result_resets_that_stream),
-      cmocka_unit_test(data_before_the_result_resets_a_strict_opener_stream),
       cmocka_unit_test(control_frames_reach_the_session_complete),
       cmocka_unit_test(goaway_stops_new_opens_and_nothing_else),
       cmocka_unit_test(fail_ends_every_stream_once_and_refuses_further_work),

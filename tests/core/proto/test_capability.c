@@ -169,12 +169,14 @@ static void the_client_accepts_only_what_it_offered(void** state) {
 
 static void each_switch_leaves_its_capability_on(void** state) {
   (void)state;
-  for (unsigned bits = 0; bits < 8; bits++) {
+  for (unsigned bits = 0; bits < 32; bits++) {
     uint32_t want = 0;
     if (bits & 1) want |= TMESH_CAP_OPEN_RESULT;
     if (bits & 2) want |= TMESH_CAP_FLOW_CONTROL;
     if (bits & 4) want |= TMESH_CAP_FAIR_WRITER;
-    assert_int_equal(tmesh_capability_enabled(bits & 1, bits & 2, bits & 4), want);
+    if ((bits & 8) && (bits & 1)) want |= TMESH_CAP_EARLY_DATA;
+    if ((bits & 16) && (bits & 2)) want |= TMESH_CAP_WINDOW_GROWTH;
+    assert_int_equal(tmesh_capability_enabled(bits & 1, bits & 2, bits & 4, bits & 8, bits & 16), want);
   }
 }
 

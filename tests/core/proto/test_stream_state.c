@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/proto/stream_state.h"
+#include "tests/core/base/prng.h"
 
 #define NO "illegal"
 
@@ -60,9 +61,66 @@ static void names_outside_the_enum_are_unknown(void** state) {
   assert_string_equal(tmesh_stream_state_name(TMESH_STREAM_STATE_COUNT), "unknown");
 }
 
+/* Another way to say the same: what each side has done so far. */
+struct model {
+  int is_opened, is_answered, is_refused, is_reset, local_ended, remote_ended;
+};
+
+static int model_is_over(const struct model* m) {
+  return m->is_refused || m->is_reset || (m->local_ended && m->remote_ended);
+}
+
+static int model_take(struct model* m, enum tmesh_stream_event event) {
+  if (!m->is_opened) return event == TMESH_EV_OPEN ? (m->is_opened = 1) : 0;
+  if (event == TMESH_EV_RESET) {
+    if (!model_is_over(m)) m->is_reset = 1;
+    return 1;
+  }
+  if (model_is_over(m) || event == TMESH_EV_OPEN) return 0;
+  if (!m->is_answered) {
+    if (event == TMESH_EV_ACCEPTED) return m->is_answered = 1;
+    if (event == TMESH_EV_REFUSED) return m->is_refused = 1;
+    return 0;
+  }
+  switch (event) {
+    case TMESH_EV_DATA_IN:
+      return !m->remote_ended;
+    case TMESH_EV_DATA_OUT:
+      return !m->local_ended;
+    case TMESH_EV_HALF_CLOSE_IN:
+      return m->remote_ended ? 0 : (m->remote_ended = 1);
+    case TMESH_EV_HALF_CLOSE_OUT:
+      return m->local_ended ? 0 : (m->local_ended = 1);
+    default:
+      return 0;
+  }
+}
+
+static void any_sequence_of_events_agrees_with_the_model(void** state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 2000; seed++) {
+    struct prng p = prng_init(seed);
+    struct model m = {0};
+    enum tmesh_stream_state at = TMESH_STREAM_IDLE;
+    for (p.step = 0; p.step < 40; p.step++) {
+      enum tmesh_stream_event event = (enum tmesh_stream_event)prng_below(&p, TMESH_EV_COUNT);
+      if (event == TMESH_EV_RESET && prng_below(&p, 4) != 0) continue; /* or it is all that happens */
+      enum tmesh_stream_state next = tmesh_stream_next(at, event);
+      PROPERTY(&p, model_take(&m, event) == (next != TMESH_STREAM_STATE_COUNT));
+      if (next != TMESH_STREAM_STATE_COUNT) at = next;
+      PROPERTY(&p, tmesh_stream_is_over(at) == model_is_over(&m));
+      PROPERTY(&p, (at == TMESH_STREAM_HALF_CLOSED_LOCAL) ==
+                       (!model_is_over(&m) && m.local_ended && !m.remote_ended));
+      PROPERTY(&p, (at == TMESH_STREAM_HALF_CLOSED_REMOTE) ==
+                       (!model_is_over(&m) && m.remote_ended && !m.local_ended));
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_cell_of_the_table),
+      cmocka_unit_test(any_sequence_of_events_agrees_with_the_model),
       cmocka_unit_test(values_outside_the_enums_are_illegal),
       cmocka_unit_test(a_stream_is_over_exactly_when_closed_or_reset),
       cmocka_unit_test(names_outside_the_enum_are_unknown),

@@ -168,6 +168,32 @@ static void growth_joins_the_next_increment(void** state) {
   assert_int_equal(tmesh_recv_window_consume(&r, 0), 0);
 }
 
+static void an_uncapped_window_keeps_its_credit_and_loses_nothing_from_there(void** state) {
+  (void)state;
+  struct tmesh_send_window s;
+  tmesh_send_window_init(&s, 262144, 524288);
+  tmesh_send_window_uncap(&s);
+  assert_int_equal(tmesh_send_window_grant(&s, 16777216).code, TMESH_OK);
+  assert_int_equal(s.credit_bytes, 16777216 + 262144);
+  assert_int_equal(tmesh_send_window_grant(&s, UINT32_MAX - s.credit_bytes + 1).code,
+                   TMESH_E_WINDOW_OVERFLOW);
+}
+
+static void shrinking_credits_nothing_and_takes_nothing_back(void** state) {
+  (void)state;
+  struct tmesh_recv_window r;
+  tmesh_recv_window_init(&r, 524288, 131072);
+  assert_int_equal(tmesh_recv_window_receive(&r, 300000).code, TMESH_OK);
+  assert_int_equal(tmesh_recv_window_consume(&r, 1000), 0);
+  tmesh_recv_window_shrink(&r, 262144, 131072);
+  assert_int_equal(r.size_bytes, 262144);
+  assert_int_equal(r.credit_bytes, 524288 - 300000);
+  assert_int_equal(r.consumed_bytes, 1000);
+  assert_int_equal(r.threshold_bytes, 131072);
+  tmesh_recv_window_shrink(&r, 300000 - 1000 - 262144, 131072); /* all that was received */
+  assert_int_equal(r.credit_bytes + r.consumed_bytes, r.size_bytes);
+}
+
 /* --- both ends --------------------------------------------------------------------- */
 
 /* A sender, a receiver, and DATA and credit under way in both directions. Nothing is
@@ -222,6 +248,71 @@ static void windows_are_never_exceeded_and_never_lost(void** state) {
   }
 }
 
+/* The same with a receiver that changes its mind about the size. */
+static void growing_and_shrinking_windows_are_never_exceeded_and_never_lost(void** state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 70; seed++) {
+    struct prng p = prng_init(seed);
+    struct tmesh_send_window s;
+    struct tmesh_recv_window r;
+    const uint32_t floor = 262144;
+    const uint32_t threshold = prng_below(&p, 200000) + 1;
+    uint32_t on_the_way = 0, queued = 0, credit_on_the_way = 0;
+    uint64_t granted = floor, sent = 0;
+    tmesh_send_window_init(&s, floor, 524288);
+    tmesh_send_window_uncap(&s);
+    tmesh_recv_window_init(&r, floor, threshold);
+    for (p.step = 0; p.step < 4000; p.step++) {
+      uint32_t n = prng_below(&p, FRAME) + 1;
+      switch (prng_below(&p, 6)) {
+        case 0:
+          n = tmesh_send_window_available(&s, n);
+          tmesh_send_window_take(&s, n);
+          on_the_way += n;
+          sent += n;
+          break;
+        case 1:
+          if (n > on_the_way) n = on_the_way;
+          PROPERTY(&p, tmesh_is_ok(tmesh_recv_window_receive(&r, n)));
+          on_the_way -= n;
+          queued += n;
+          break;
+        case 2:
+          if (n > queued) n = queued;
+          queued -= n;
+          credit_on_the_way += tmesh_recv_window_consume(&r, n);
+          PROPERTY(&p, r.consumed_bytes < r.threshold_bytes);
+          break;
+        case 3:
+          if (prng_below(&p, 50) != 0 || r.size_bytes > (8u << 20)) break;
+          tmesh_recv_window_grow(&r, r.size_bytes * 2, threshold);
+          break;
+        case 4: /* consumed and kept */
+          if (n > queued) n = queued;
+          if (n > r.size_bytes - floor) n = r.size_bytes - floor;
+          queued -= n;
+          tmesh_recv_window_shrink(&r, n, threshold);
+          credit_on_the_way += tmesh_recv_window_consume(&r, 0);
+          break;
+        default:
+          if (credit_on_the_way > 0) {
+            PROPERTY(&p, tmesh_is_ok(tmesh_send_window_grant(&s, credit_on_the_way)));
+          }
+          granted += credit_on_the_way;
+          credit_on_the_way = 0;
+      }
+      PROPERTY(&p, sent <= granted);
+      PROPERTY(&p, r.size_bytes >= floor);
+      PROPERTY(&p, r.threshold_bytes <= threshold && r.threshold_bytes <= r.size_bytes / 2);
+      PROPERTY(&p, r.credit_bytes == s.credit_bytes + on_the_way + credit_on_the_way);
+      PROPERTY(&p, r.credit_bytes + queued + r.consumed_bytes == r.size_bytes);
+    }
+    PROPERTY(&p, tmesh_is_ok(tmesh_recv_window_receive(&r, on_the_way)));
+    credit_on_the_way += tmesh_recv_window_consume(&r, queued + on_the_way);
+    PROPERTY(&p, s.credit_bytes + credit_on_the_way >= FRAME);
+  }
+}
+
 /* Lesson W1-W3 in one: a window of any size, a sender that fills it, a consumer that
  * takes everything: a transfer of any length must end. */
 static void no_window_size_stalls_a_transfer(void** state) {
@@ -258,7 +349,10 @@ int main(void) {
       cmocka_unit_test(credit_returns_early_when_less_than_one_frame_is_left),
       cmocka_unit_test(nothing_consumed_announces_nothing),
       cmocka_unit_test(growth_joins_the_next_increment),
+      cmocka_unit_test(an_uncapped_window_keeps_its_credit_and_loses_nothing_from_there),
+      cmocka_unit_test(shrinking_credits_nothing_and_takes_nothing_back),
       cmocka_unit_test(windows_are_never_exceeded_and_never_lost),
+      cmocka_unit_test(growing_and_shrinking_windows_are_never_exceeded_and_never_lost),
       cmocka_unit_test(no_window_size_stalls_a_transfer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
