@@ -3,9 +3,11 @@
 #include "core/base/check.h"
 
 static void on_timer(uv_timer_t* timer);
+static void run_due(struct tmesh_flush* flush);
 
 int tmesh_alarms_init(struct tmesh_loop* loop) {
   tmesh_list_init(&loop->alarms);
+  tmesh_flush_init(&loop->alarms_due, run_due);
   loop->alarm_at_us = UINT64_MAX;
   loop->alarm_timer.data = loop;
   return uv_timer_init(&loop->uv, &loop->alarm_timer);
@@ -20,15 +22,21 @@ static void arm(struct tmesh_loop* loop, uint64_t at_us) {
   TMESH_ASSERT(rc == 0);
 }
 
+/* libuv runs timers before it polls: what waits in sockets is to be seen first. */
 static void on_timer(uv_timer_t* timer) {
   struct tmesh_loop* loop = timer->data;
+  loop->alarm_at_us = UINT64_MAX;
+  tmesh_loop_after_poll_request(loop, &loop->alarms_due);
+}
+
+static void run_due(struct tmesh_flush* flush) {
+  struct tmesh_loop* loop = TMESH_CONTAINER(flush, struct tmesh_loop, alarms_due);
   const uint64_t now_us = tmesh_loop_now_us(loop);
   struct tmesh_list due;
   uint64_t next_us = UINT64_MAX;
 
   /* What runs may set, clear and add alarms: collect first. */
   tmesh_list_init(&due);
-  loop->alarm_at_us = UINT64_MAX;
   for (struct tmesh_list* n = loop->alarms.next; n != &loop->alarms;) {
     struct tmesh_alarm* a = TMESH_CONTAINER(n, struct tmesh_alarm, node);
     n = n->next;
@@ -39,7 +47,7 @@ static void on_timer(uv_timer_t* timer) {
       next_us = a->at_us;
     }
   }
-  if (next_us != UINT64_MAX) arm(loop, next_us);
+  if (next_us < loop->alarm_at_us) arm(loop, next_us);
   while (!tmesh_list_empty(&due)) {
     struct tmesh_alarm* a = TMESH_CONTAINER(due.next, struct tmesh_alarm, node);
     tmesh_list_remove(&a->node);

@@ -2,7 +2,9 @@
  *
  * One timer serves all alarms of a loop, so a socket costs no timer of its own.
  * Times are rounded up to 100 ms, and setting one is O(1); each firing looks at every
- * alarm, which is a walk of some thousand nodes ten times per second at most.
+ * alarm, which is a walk of some thousand nodes ten times per second at most. What is due
+ * runs after one whole poll: bytes and ends that wait in sockets come first, also when the
+ * clock jumped because the process was stopped.
  * Embedded in the owner; allocates nothing. While an alarm is set the loop stays alive.
  */
 #ifndef TMESH_LOOP_ALARM_H

@@ -1,6 +1,9 @@
 #include "core/loop/closing.h"
 
 #include "core/base/check.h"
+#include "core/loop/memory.h"
+
+#define FREED_BYTES 1024u
 
 void tmesh_closing_begin(struct tmesh_closing* c, struct tmesh_loop* loop,
                          void (*done)(struct tmesh_closing* self)) {
@@ -15,6 +18,8 @@ void tmesh_closing_begin(struct tmesh_closing* c, struct tmesh_loop* loop,
 void tmesh_closing_end(struct tmesh_closing* c) {
   TMESH_ASSERT(c->is_begun && c->handle_count == 0 && c->loop->closing_count > 0);
   c->loop->closing_count--;
+  /* Which heap objects it owned is not known here; it is about this much. */
+  tmesh_memory_freed(c->loop, FREED_BYTES);
   c->done(c);
 }
 

@@ -121,6 +121,11 @@ static void finish(struct tmesh_dial* d, enum tmesh_code code, int fd) {
 
 /* --- attempts ------------------------------------------------------------------ */
 
+static uint16_t port_of(const struct sockaddr_storage* name) {
+  if (name->ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6*)name)->sin6_port);
+  return ntohs(((const struct sockaddr_in*)name)->sin_port);
+}
+
 static void attempt_failed(struct tmesh_dial* d, enum tmesh_code code) {
   d->error = tmesh_dial_worse(d->error, code);
   d->next_attempt_us = 0; /* RFC 8305 5: a failure does not wait for the delay */
@@ -128,14 +133,25 @@ static void attempt_failed(struct tmesh_dial* d, enum tmesh_code code) {
 
 /* Connecting to a port of the ephemeral range on this machine may meet its own SYN
  * and "succeed" with nobody listening. */
-static bool is_self_connected(int fd) {
+static bool is_self_connected(int fd, uint16_t port) {
   struct sockaddr_storage local, remote;
   socklen_t local_len = sizeof local, remote_len = sizeof remote;
   memset(&local, 0, sizeof local);
   memset(&remote, 0, sizeof remote);
-  return getsockname(fd, (struct sockaddr*)&local, &local_len) == 0 &&
-         getpeername(fd, (struct sockaddr*)&remote, &remote_len) == 0 && local_len == remote_len &&
+  if (getsockname(fd, (struct sockaddr*)&local, &local_len) != 0 || port_of(&local) != port) return false;
+  return getpeername(fd, (struct sockaddr*)&remote, &remote_len) == 0 && local_len == remote_len &&
          memcmp(&local, &remote, local_len) == 0;
+}
+
+/* What became of a connect that is over; takes fd. */
+static void attempt_over(struct tmesh_dial* d, int fd, int error) {
+  if (error == 0 && is_self_connected(fd, d->params.port)) error = ECONNREFUSED;
+  if (error == 0) {
+    finish(d, TMESH_OK, fd);
+    return;
+  }
+  close(fd);
+  attempt_failed(d, (enum tmesh_code)tmesh_dial_status_of_errno(error).code);
 }
 
 static void attempt_ready(struct attempt* a) {
@@ -143,14 +159,7 @@ static void attempt_ready(struct attempt* a) {
   int error = 0;
   socklen_t len = sizeof error;
   if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) error = errno;
-  int fd = attempt_end(a);
-  if (error == 0 && is_self_connected(fd)) error = ECONNREFUSED;
-  if (error == 0) {
-    finish(d, TMESH_OK, fd);
-    return;
-  }
-  close(fd);
-  attempt_failed(d, (enum tmesh_code)tmesh_dial_status_of_errno(error).code);
+  attempt_over(d, attempt_end(a), error);
 }
 
 static void advance(struct tmesh_dial* d);
@@ -210,17 +219,19 @@ static void attempt_start(struct tmesh_dial* d, const struct tmesh_address* addr
   int fd = socket(address->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   struct sockaddr_storage to;
   socklen_t to_len = sockaddr_of(address, d->params.port, &to);
-  if (fd >= 0 && connect(fd, (struct sockaddr*)&to, to_len) == 0) {
-    finish(d, TMESH_OK, fd);
+  if (fd < 0) {
+    attempt_failed(d, (enum tmesh_code)tmesh_dial_status_of_errno(errno).code);
     return;
   }
-  int error = errno;
-  if (fd >= 0 && (error == EINPROGRESS || error == EINTR)) {
+  int error = connect(fd, (struct sockaddr*)&to, to_len) == 0 ? 0 : errno;
+  /* Within this machine the handshake, or the refusal, is over when the call returns: asked
+   * again the kernel says so, and the wait with its five system calls is spared. */
+  if (error == EINPROGRESS) error = connect(fd, (struct sockaddr*)&to, to_len) == 0 ? 0 : errno;
+  if (error == EALREADY || error == EINPROGRESS || error == EINTR) {
     attempt_watch(d, fd, now_us);
-    return;
+  } else {
+    attempt_over(d, fd, error);
   }
-  if (fd >= 0) close(fd);
-  attempt_failed(d, (enum tmesh_code)tmesh_dial_status_of_errno(error).code);
 }
 
 static void expire_attempts(struct tmesh_dial* d, uint64_t now_us) {

@@ -11,6 +11,10 @@ static const struct {
   enum tmesh_code code;
 } errno_table[] = {
     {ECONNREFUSED, TMESH_E_REFUSED},
+    /* Accepted and dropped before we looked: nobody there wants this connection, either. */
+    {ECONNRESET, TMESH_E_REFUSED},
+    {ECONNABORTED, TMESH_E_REFUSED},
+    {EPIPE, TMESH_E_REFUSED},
     {ENETUNREACH, TMESH_E_NET_UNREACHABLE},
     {ENETDOWN, TMESH_E_NET_UNREACHABLE},
     {EADDRNOTAVAIL, TMESH_E_NET_UNREACHABLE}, /* no local address to start from */

@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/loop/link_internal.h"
+#include "core/loop/memory.h"
 
 /* Dispatches at the end of a link before the rest waits for the next round. */
 #define LAST_DISPATCHES_MAX 8u
@@ -68,6 +69,7 @@ static void finish_close(struct tmesh_link* l) {
     return;
   }
   tmesh_alarm_clear(&l->alarm);
+  tmesh_list_remove(&l->in_memory);
   tmesh_mux_close(&l->mux);
   tmesh_flush_cancel(&l->flush);
   tmesh_link_output_free(l);
@@ -81,7 +83,9 @@ void tmesh_link_go_down(struct tmesh_link* l, struct tmesh_status why) {
   l->is_down = true;
   l->down_status = tmesh_err_session((enum tmesh_code)why.code);
   if (l->close_code == 0) l->close_code = tmesh_link_close_code(why.code);
-  tmesh_closing_begin(&l->closing, l->loop, on_closed);
+  tmesh_list_remove(&l->in_resting);
+  tmesh_list_remove(&l->in_due);
+  if (!l->closing.is_begun) tmesh_closing_begin(&l->closing, l->loop, on_closed);
   tmesh_alarm_clear(&l->alarm);
   tmesh_transport_read(l->transport, false);
   tmesh_loop_flush_request(l->loop, &l->flush);
@@ -121,7 +125,16 @@ static void on_transport_ready(void* ctx, struct tmesh_status st) {
 
 static void on_transport_data(void* ctx, uint8_t* data, size_t len_bytes) {
   struct tmesh_link* l = ctx;
-  if (!l->is_down) tmesh_link_input(l, data, len_bytes);
+  if (l->is_down) return;
+  tmesh_mux_set_time(&l->mux, tmesh_loop_now_us(l->loop));
+  tmesh_link_input(l, data, len_bytes);
+  if (l->is_down || !tmesh_memory_is_short(l->loop)) return;
+  tmesh_transport_read(l->transport, false);
+  tmesh_memory_rest(l->loop, l);
+}
+
+void tmesh_link_rested(struct tmesh_link* l) {
+  if (!l->is_down) tmesh_transport_read(l->transport, true);
 }
 
 static void on_transport_eof(void* ctx) {
@@ -175,8 +188,12 @@ static void on_mux_dirty(void* ctx) {
   tmesh_link_kick(ctx);
 }
 
-static const struct tmesh_mux_events mux_events = {on_mux_open, on_mux_control, on_mux_pong, on_mux_goaway,
-                                                   on_mux_dirty};
+static void on_mux_memory_full(void* ctx, const struct tmesh_stream* keep) {
+  tmesh_memory_full(((struct tmesh_link*)ctx)->loop, keep);
+}
+
+static const struct tmesh_mux_events mux_events = {on_mux_open,   on_mux_control, on_mux_pong,
+                                                   on_mux_goaway, on_mux_dirty,   on_mux_memory_full};
 
 /* --- flush ------------------------------------------------------------------------- */
 
@@ -199,9 +216,51 @@ static void advance_close(struct tmesh_link* l) {
   if (!l->is_writing) tmesh_link_go_down(l, tmesh_err_session(TMESH_E_CLOSED));
 }
 
+/* Streams are freed inside the mux: what a flush finds missing went back to the heap. */
+static void note_freed_streams(struct tmesh_link* l) {
+  const size_t now_count = l->mux.streams.count;
+  if (now_count < l->noted_streams_count) {
+    tmesh_memory_freed(l->loop, (l->noted_streams_count - now_count) * sizeof(struct tmesh_stream));
+  }
+  l->noted_streams_count = now_count;
+}
+
+/* Bytes that the mux holds back leave when the timer brings the next flush. One timer for all
+ * links: few of them ever need it. */
+static void on_due(uv_timer_t* timer) {
+  struct tmesh_loop* loop = timer->data;
+  loop->due_at_us = UINT64_MAX;
+  for (struct tmesh_list* n; (n = tmesh_list_first(&loop->due_links)) != NULL;) {
+    tmesh_list_remove(n);
+    tmesh_link_kick(TMESH_CONTAINER(n, struct tmesh_link, in_due));
+  }
+}
+
+int tmesh_link_due_init(struct tmesh_loop* loop) {
+  tmesh_list_init(&loop->due_links);
+  loop->due_at_us = UINT64_MAX;
+  loop->due_timer.data = loop;
+  return uv_timer_init(&loop->uv, &loop->due_timer);
+}
+
+static void arm_due(struct tmesh_link* l) {
+  struct tmesh_loop* loop = l->loop;
+  const uint64_t due_us = tmesh_mux_due_us(&l->mux);
+  if (due_us == UINT64_MAX) return;
+  if (!tmesh_list_linked(&l->in_due)) tmesh_list_push_back(&loop->due_links, &l->in_due);
+  if (due_us >= loop->due_at_us) return;
+  const uint64_t now_us = tmesh_loop_now_us(loop);
+  loop->due_at_us = due_us;
+  const int rc =
+      uv_timer_start(&loop->due_timer, on_due, due_us > now_us ? (due_us - now_us + 999) / 1000 : 0, 0);
+  TMESH_ASSERT(rc == 0);
+}
+
 static void on_flush(struct tmesh_flush* flush) {
   struct tmesh_link* l = TMESH_CONTAINER(flush, struct tmesh_link, flush);
 
+  tmesh_mux_set_time(&l->mux, tmesh_loop_now_us(l->loop));
+  note_freed_streams(l);
   if (!l->is_started && !l->is_down) start(l);
   /* The mux also fails by itself (an exhausted control queue). */
   if (!l->is_down && !tmesh_is_ok(l->mux.failed)) tmesh_link_go_down(l, l->mux.failed);
@@ -215,6 +274,7 @@ static void on_flush(struct tmesh_flush* flush) {
     if (!l->is_writing) advance_close(l);
   } else {
     tmesh_link_output(l);
+    arm_due(l);
   }
 }
 
@@ -252,10 +312,15 @@ struct tmesh_status tmesh_link_open(struct tmesh_link* l, struct tmesh_transport
   l->mux_events = mux_config->events;
   l->mux_events_ctx = mux_config->events_ctx;
   l->is_client = is_client;
+  tmesh_list_init(&l->in_due);
+  tmesh_list_init(&l->in_memory);
+  tmesh_list_init(&l->in_resting);
   tmesh_flush_init(&l->flush, on_flush);
   tmesh_alarm_init(&l->alarm, on_alarm);
   const struct tmesh_status st = allocate(l, mux_config, early, early_len_bytes);
   if (!tmesh_is_ok(st)) return st;
+  tmesh_list_push_back(&l->loop->memory.links, &l->in_memory);
+  tmesh_mux_set_time(&l->mux, tmesh_loop_now_us(l->loop));
   tmesh_ws_decoder_init(&l->ws, is_client ? TMESH_WS_CLIENT : TMESH_WS_SERVER, TMESH_WS_MESSAGE_MAX_BYTES);
   /* The answer to the upgrade may still be on its way; its on_written comes to the link. */
   l->is_writing = transport->is_write_pending || transport->owes_written;
@@ -284,6 +349,8 @@ void tmesh_link_fail(struct tmesh_link* l, struct tmesh_status why) {
 void tmesh_link_close(struct tmesh_link* l) {
   if (l->is_down || l->is_close_wanted) return;
   l->is_close_wanted = true;
+  /* From here on: the loop waits for a batch that is still being written, too. */
+  tmesh_closing_begin(&l->closing, l->loop, on_closed);
   tmesh_alarm_set(l->loop, &l->alarm, tmesh_loop_now_us(l->loop) + TMESH_LINK_CLOSE_US);
   tmesh_loop_flush_request(l->loop, &l->flush);
 }

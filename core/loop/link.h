@@ -22,12 +22,17 @@
 extern "C" {
 #endif
 
-/* Soft size of one batch; smaller while the kernel is full, so that control frames
- * never wait behind much data on a slow path. */
-#define TMESH_BATCH_TARGET_BYTES 65536u
-#define TMESH_BATCH_SLOW_TARGET_BYTES 16384u
-/* Unsent bytes in the kernel behind which a link waits: one DATA frame (LESSONS P-C6). */
+/* Soft size of one batch: what the path takes in 20 ms, as measured while the kernel is full, so
+ * that control frames never wait behind much data (LESSONS P-C6). TCP_NOTSENT_LOWAT alone does not
+ * do it: below the mark the kernel takes a whole write, of whatever size. */
+#define TMESH_BATCH_MAX_BYTES 65536u
+#define TMESH_BATCH_FIRST_BYTES 16384u
+#define TMESH_BATCH_MIN_BYTES 4096u
+#define TMESH_BATCH_US 20000u
+/* Unsent bytes in the kernel behind which a link waits, for batches of at least
+ * TMESH_BATCH_FIRST_BYTES and for smaller ones. */
 #define TMESH_LINK_LOWAT_BYTES 32768u
+#define TMESH_LINK_LOWAT_NARROW_BYTES 8192u
 /* tmesh_link_close() waits this long for the kernel to take what was pulled. */
 #define TMESH_LINK_CLOSE_US UINT64_C(1000000)
 
@@ -49,6 +54,10 @@ struct tmesh_link {
   void* ctx;
   const struct tmesh_mux_events* mux_events; /* the user's */
   void* mux_events_ctx;
+  struct tmesh_list in_due;     /* tmesh_loop.due_links */
+  struct tmesh_list in_memory;  /* tmesh_loop.memory.links */
+  struct tmesh_list in_resting; /* tmesh_loop.memory.resting */
+  size_t noted_streams_count;   /* what memory.h was told of */
   struct tmesh_flush flush;
   struct tmesh_alarm alarm; /* end of a slow close; then: streams not released yet */
   struct tmesh_closing closing;
@@ -67,7 +76,11 @@ struct tmesh_link {
   bool is_mask_missing; /* the system gave no random bytes */
   bool is_batch_open;   /* pulled, tmesh_mux_written() is owed */
   bool is_writing;      /* `rest` is on its way */
-  bool is_slow;         /* the last write did not go at once */
+  uint32_t batch_bytes; /* target of the next batch */
+  uint32_t lowat_bytes; /* as set */
+  /* rate of a full kernel: bytes handed over since the last one that had to wait went */
+  uint64_t measured_from_us; /* 0 = the link ran dry since then */
+  uint64_t measured_bytes;
   uint8_t* rest;
   size_t rest_cap_bytes;
   bool owes_pong, owes_ping;

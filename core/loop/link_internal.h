@@ -12,6 +12,12 @@ extern "C" {
  * first status counts. */
 void tmesh_link_go_down(struct tmesh_link* l, struct tmesh_status why);
 
+/* Reads on after a rest (memory.h). */
+void tmesh_link_rested(struct tmesh_link* l);
+
+/* For loop.c only. */
+int tmesh_link_due_init(struct tmesh_loop* loop);
+
 /* Bytes of the WebSocket; ends the link on a SESSION status. */
 void tmesh_link_input(struct tmesh_link* l, uint8_t* data, size_t len_bytes);
 

@@ -9,8 +9,8 @@
 
 /* Every message but the last lies within the target, and the shortest (16 bytes) gets
  * a prefix of 6; then one largest message, a pong and a ping. */
-#define BATCH_BUFFER_BYTES                                                                         \
-  (TMESH_BATCH_TARGET_BYTES + TMESH_BATCH_TARGET_BYTES / 16u * 6u + TMESH_PULL_MESSAGE_MAX_BYTES + \
+#define BATCH_BUFFER_BYTES                                                                   \
+  (TMESH_BATCH_MAX_BYTES + TMESH_BATCH_MAX_BYTES / 16u * 6u + TMESH_PULL_MESSAGE_MAX_BYTES + \
    TMESH_WS_HEADER_MAX_BYTES + 2u * TMESH_WS_CONTROL_FRAME_MAX_BYTES)
 /* Rests differ by a little each time; memory is taken in steps so that it can be used again. */
 #define REST_GRAIN_BYTES 16384u
@@ -48,6 +48,36 @@ static void add_control(struct tmesh_link* l, enum tmesh_ws_opcode opcode, const
                                                 n, l->is_client, l->mask);
 }
 
+/* --- how much at once ---------------------------------------------------------------- */
+
+static void set_batch(struct tmesh_link* l, uint64_t bytes) {
+  if (bytes > TMESH_BATCH_MAX_BYTES) bytes = TMESH_BATCH_MAX_BYTES;
+  if (bytes < TMESH_BATCH_MIN_BYTES) bytes = TMESH_BATCH_MIN_BYTES;
+  l->batch_bytes = (uint32_t)bytes;
+  tmesh_mux_set_item_max(&l->mux, bytes < TMESH_DATA_MAX_BYTES ? (uint32_t)bytes : TMESH_DATA_MAX_BYTES);
+  const uint32_t lowat =
+      bytes < TMESH_BATCH_FIRST_BYTES ? TMESH_LINK_LOWAT_NARROW_BYTES : TMESH_LINK_LOWAT_BYTES;
+  if (lowat == l->lowat_bytes) return;
+  l->lowat_bytes = lowat;
+  tmesh_transport_set_lowat(l->transport, lowat);
+}
+
+/* A whole batch went at once, and there was more: perhaps the path takes more. */
+static void went_at_once(struct tmesh_link* l) {
+  l->measured_bytes += l->batch_len_bytes;
+  if (l->batch_len_bytes >= l->batch_bytes) set_batch(l, 2u * (uint64_t)l->batch_bytes);
+}
+
+/* The kernel was full and took the rest. */
+static void went_late(struct tmesh_link* l) {
+  const uint64_t now_us = tmesh_loop_now_us(l->loop);
+  if (l->measured_from_us != 0 && now_us > l->measured_from_us) {
+    set_batch(l, l->measured_bytes * TMESH_BATCH_US / (now_us - l->measured_from_us));
+  }
+  l->measured_from_us = now_us;
+  l->measured_bytes = 0;
+}
+
 /* Returns false when there is nothing to send, or the link just ended. */
 static bool build_batch(struct tmesh_link* l) {
   struct tmesh_sink sink = {l, sink_begin, sink_end};
@@ -57,13 +87,12 @@ static bool build_batch(struct tmesh_link* l) {
   if (l->owes_ping) add_control(l, TMESH_WS_OP_PING, NULL, 0);
   l->owes_pong = false;
   l->owes_ping = false;
-  l->is_batch_open =
-      tmesh_mux_pull(&l->mux, &sink, l->is_slow ? TMESH_BATCH_SLOW_TARGET_BYTES : TMESH_BATCH_TARGET_BYTES) >
-      0;
+  l->is_batch_open = tmesh_mux_pull(&l->mux, &sink, l->batch_bytes) > 0;
   if (l->is_mask_missing) {
     tmesh_link_go_down(l, tmesh_err_session(TMESH_E_IO)); /* a mask that can be guessed is none */
     return false;
   }
+  if (l->batch_len_bytes == 0) l->measured_from_us = 0;
   return l->batch_len_bytes > 0;
 }
 
@@ -110,7 +139,6 @@ static struct tmesh_status write_rest(struct tmesh_link* l, const uint8_t* data,
   if (!take_rest(l, n)) return tmesh_err_session(TMESH_E_NO_MEMORY);
   if (n > 0) memcpy(l->rest, data, n);
   l->is_writing = true;
-  l->is_slow = true;
   return tmesh_transport_write(l->transport, l->rest, n);
 }
 
@@ -121,7 +149,7 @@ static void send_batch(struct tmesh_link* l) {
       tmesh_transport_push(l->transport, l->loop->batch_buffer, l->batch_len_bytes, &taken, &is_flushed);
 
   if (tmesh_is_ok(st) && taken == l->batch_len_bytes && is_flushed) {
-    l->is_slow = false;
+    went_at_once(l);
     batch_written(l);
     return;
   }
@@ -150,6 +178,8 @@ void tmesh_link_output(struct tmesh_link* l) {
 
 void tmesh_link_output_written(struct tmesh_link* l) {
   l->is_writing = false;
+  l->measured_bytes += l->batch_len_bytes;
+  went_late(l);
   batch_written(l);
   tmesh_link_kick(l);
 }
@@ -167,6 +197,8 @@ void tmesh_link_output_close(struct tmesh_link* l) {
 
 struct tmesh_status tmesh_link_output_init(struct tmesh_link* l) {
   if (l->loop->batch_buffer == NULL) l->loop->batch_buffer = malloc(BATCH_BUFFER_BYTES);
+  l->batch_bytes = TMESH_BATCH_FIRST_BYTES;
+  l->lowat_bytes = TMESH_LINK_LOWAT_BYTES;
   return l->loop->batch_buffer != NULL ? tmesh_ok() : tmesh_err_session(TMESH_E_NO_MEMORY);
 }
 

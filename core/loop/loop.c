@@ -6,10 +6,12 @@
 
 #include "core/base/check.h"
 #include "core/loop/alarm.h"
+#include "core/loop/link_internal.h"
+#include "core/loop/memory.h"
 
-/* Freed blocks kept for reuse: two bulk streams' worth. More would only pin the
- * memory of the busiest moment (a small device counts megabytes). */
-#define POOL_CACHED_MAX_BYTES (2u << 20)
+/* Freed blocks kept for reuse, as a part of the budget; memory.c frees what the last
+ * seconds did not need. */
+#define POOL_CACHED_PART 4u
 /* tmesh_loop_close() waits for graceful closes, the longest of which takes 5 s. */
 #define CLOSE_WAIT_MAX_US UINT64_C(15000000)
 
@@ -53,12 +55,14 @@ static void flush(struct tmesh_loop* loop) {
 static void on_prepare(uv_prepare_t* handle) {
   struct tmesh_loop* loop = handle->data;
   loop->handshake_us_left = TMESH_HANDSHAKE_BUDGET_US;
+  tmesh_memory_flush(loop);
   flush(loop);
 }
 
 static void on_check(uv_check_t* handle) {
   struct tmesh_loop* loop = handle->data;
   loop->poll_count++;
+  tmesh_memory_flush(loop);
   run_round(&loop->after_polls);
   flush(loop);
 }
@@ -110,13 +114,16 @@ bool tmesh_loop_random(struct tmesh_loop* loop, void* out, size_t n) {
   return true;
 }
 
-bool tmesh_burst_add(struct tmesh_burst* burst, const struct tmesh_loop* loop, size_t n) {
+void tmesh_burst_add(struct tmesh_burst* burst, const struct tmesh_loop* loop, size_t n) {
   if (burst->poll_count != loop->poll_count) {
     burst->poll_count = loop->poll_count;
     burst->bytes = 0;
   }
   burst->bytes += n;
-  return burst->bytes >= TMESH_READ_BURST_BYTES;
+}
+
+bool tmesh_burst_is_over(const struct tmesh_burst* burst, const struct tmesh_loop* loop) {
+  return burst->poll_count == loop->poll_count && burst->bytes >= TMESH_READ_BURST_BYTES;
 }
 
 /* --- life ------------------------------------------------------------------------ */
@@ -136,7 +143,7 @@ struct tmesh_status tmesh_loop_init(struct tmesh_loop* loop, size_t memory_budge
   }
   (void)signal(SIGPIPE, SIG_IGN);
   loop->uv.data = loop;
-  tmesh_pool_init(&loop->pool, memory_budget_bytes, POOL_CACHED_MAX_BYTES);
+  tmesh_pool_init(&loop->pool, memory_budget_bytes, memory_budget_bytes / POOL_CACHED_PART);
   loop->now_for_ms = uv_now(&loop->uv);
   loop->now_us = uv_hrtime() / 1000;
 
@@ -145,6 +152,8 @@ struct tmesh_status tmesh_loop_init(struct tmesh_loop* loop, size_t memory_budge
   if (rc == 0) rc = uv_check_init(&loop->uv, &loop->check);
   if (rc == 0) rc = uv_idle_init(&loop->uv, &loop->spin);
   if (rc == 0) rc = tmesh_alarms_init(loop);
+  if (rc == 0) rc = tmesh_memory_init(loop);
+  if (rc == 0) rc = tmesh_link_due_init(loop);
   if (rc == 0) rc = uv_prepare_start(&loop->prepare, on_prepare);
   if (rc == 0) rc = uv_check_start(&loop->check, on_check);
   TMESH_ASSERT(rc == 0);
@@ -164,8 +173,13 @@ void tmesh_loop_stop(struct tmesh_loop* loop) {
 }
 
 static bool is_own(const struct tmesh_loop* loop, const uv_handle_t* h) {
-  return h == (const uv_handle_t*)&loop->prepare || h == (const uv_handle_t*)&loop->check ||
-         h == (const uv_handle_t*)&loop->spin || h == (const uv_handle_t*)&loop->alarm_timer;
+  const void* own[] = {&loop->prepare,     &loop->check,        &loop->spin,
+                       &loop->alarm_timer, &loop->memory.timer, &loop->memory.rest_timer,
+                       &loop->due_timer};
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+    if (h == own[i]) return true;
+  }
+  return false;
 }
 
 static void find_closing(uv_handle_t* h, void* arg) {

@@ -11,7 +11,8 @@
  * coarse alarms, and a store of random bytes.
  *
  * Memory: about 64 KiB from init on; the other shared buffers come with their first
- * use and stay. Process-wide effect of init: SIGPIPE is ignored, because a peer that
+ * use and stay; of freed blocks a quarter of the budget at most is kept for some seconds
+ * (memory.h). Process-wide effect of init: SIGPIPE is ignored, because a peer that
  * closed must show as an error of one write.
  */
 #ifndef TMESH_LOOP_LOOP_H
@@ -54,6 +55,29 @@ struct tmesh_flush {
   void (*run)(struct tmesh_flush* self);
 };
 
+/* What memory.h needs; nobody else touches it, but for the counters. */
+#define TMESH_MEMORY_PEAKS 3u
+struct tmesh_loop_memory {
+  struct tmesh_list links;   /* tmesh_link.in_memory: all of them */
+  struct tmesh_list writers; /* tmesh_tcp.in_writers: sockets whose write waits for the kernel */
+  struct tmesh_list starved; /* tmesh_tcp.in_starved: sockets that rest, the longest first */
+  struct tmesh_list resting; /* tmesh_link.in_resting: links that rest, the longest first */
+  uv_timer_t rest_timer;     /* unreferenced; lets the longest resting link go on */
+  uint64_t stalled_us;       /* TMESH_MEMORY_STALLED_US; tests shorten it, and the next */
+  uint64_t tick_ms;          /* TMESH_MEMORY_TICK_MS */
+  uint64_t seen_us;          /* the last flush */
+  uint64_t awake_from_us;    /* since then there was one at least every stalled_us */
+  uint64_t next_look_us;
+  uint64_t full_poll_count; /* the iteration full_looks is of */
+  unsigned full_looks;
+  unsigned untrimmed_ticks;
+  uv_timer_t timer; /* unreferenced; runs only while something may go back to the system */
+  uint64_t tick_count;
+  size_t peaks[TMESH_MEMORY_PEAKS]; /* live blocks of the last seconds */
+  size_t freed_bytes, freed_before_bytes;
+  uint64_t evicted_count, looks_count, rests_count, trims_count;
+};
+
 struct tmesh_loop {
   uv_loop_t uv;
   uv_prepare_t prepare;
@@ -75,7 +99,12 @@ struct tmesh_loop {
 
   struct tmesh_list alarms; /* tmesh_alarm.node (alarm.h) */
   uv_timer_t alarm_timer;
-  uint64_t alarm_at_us; /* when the timer fires; UINT64_MAX = it is stopped */
+  uint64_t alarm_at_us;          /* when the timer fires; UINT64_MAX = it is stopped */
+  struct tmesh_flush alarms_due; /* it fired: what is due runs after the next poll */
+
+  struct tmesh_list due_links; /* tmesh_link.in_due: whose mux holds bytes back for some milliseconds */
+  uv_timer_t due_timer;
+  uint64_t due_at_us; /* when it fires; UINT64_MAX = it is stopped */
 
   uint8_t* random_store;
   size_t random_left_bytes;
@@ -84,6 +113,7 @@ struct tmesh_loop {
   uint64_t stalled_close_us; /* `limits.stalled_close_timeout` */
 
   size_t closing_count; /* objects between their close call and on_closed */
+  struct tmesh_loop_memory memory;
 };
 
 /* memory_budget_bytes bounds all queued stream bytes of the process. NO_MEMORY or IO
@@ -120,8 +150,11 @@ struct tmesh_burst {
   uint64_t poll_count;
   size_t bytes;
 };
-/* Counts n bytes (0: only asks); returns whether the socket should stop until the next iteration. */
-bool tmesh_burst_add(struct tmesh_burst* burst, const struct tmesh_loop* loop, size_t n);
+void tmesh_burst_add(struct tmesh_burst* burst, const struct tmesh_loop* loop, size_t n);
+/* Whether the socket should wait for the next iteration. An on_alloc that offers no buffer then
+ * is how: libuv leaves the descriptor as it is and asks again, where stopping to read and
+ * starting again costs two system calls each time. */
+bool tmesh_burst_is_over(const struct tmesh_burst* burst, const struct tmesh_loop* loop);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 #include "core/loop/socket.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -39,6 +40,12 @@ enum tmesh_code tmesh_code_from_uv(int uv_error) {
   return TMESH_E_IO;
 }
 
+bool tmesh_socket_prepare(int fd) {
+  const int on = 1;
+  /* Not every stream socket has Nagle's algorithm (a local one has not). */
+  return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 || errno != EBADF;
+}
+
 int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd) {
   int rc = uv_tcp_init(&loop->uv, handle);
   TMESH_ASSERT(rc == 0); /* it makes no socket, so nothing can fail */
@@ -47,8 +54,6 @@ int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd) {
     (void)close(fd);
     return rc;
   }
-  /* Not every stream socket has Nagle's algorithm (a local one has not). */
-  (void)uv_tcp_nodelay(handle, 1);
   return 0;
 }
 

@@ -12,8 +12,10 @@ extern "C" {
  * is not listed is IO. Never OK. */
 enum tmesh_code tmesh_code_from_uv(int uv_error);
 
-/* Initialises the handle and gives it fd, non-blocking and without Nagle's delay
- * (LESSONS P-C13, P-C14). On an error fd is closed and the handle is still to be closed. */
+/* Takes Nagle's delay away (LESSONS P-C13, P-C14). False when fd is no open descriptor. */
+bool tmesh_socket_prepare(int fd);
+/* Initialises the handle and gives it fd, non-blocking. On an error fd is closed and the
+ * handle is still to be closed. */
 int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd);
 /* The close that follows sends RST and drops what the kernel holds, so that the peer
  * does not take a cut stream for a complete one (LESSONS R5). Unlike

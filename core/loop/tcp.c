@@ -1,9 +1,11 @@
 #include "core/loop/tcp.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/loop/memory.h"
 #include "core/loop/socket.h"
 #include "core/loop/tcp_internal.h"
 
@@ -11,7 +13,8 @@
 #define TRY_SPANS_MAX 8u
 /* libuv keeps this many buffers of a request without an allocation. */
 #define WRITE_SPANS_MAX 4u
-/* How long reading rests when the pool has no block: memory returns with traffic. */
+/* How long reading rests when the system had no memory, and how often the loop wakes up at
+ * least while sockets wait for blocks. */
 #define STARVED_REST_US UINT64_C(100000)
 
 static bool is_usable(const struct tmesh_tcp* t) {
@@ -31,9 +34,15 @@ static void on_closed(struct tmesh_closing* closing) {
   t->events->on_closed(t->ctx);
 }
 
+static void leave_memory(struct tmesh_tcp* t) {
+  tmesh_list_remove(&t->in_starved);
+  tmesh_list_remove(&t->in_writers);
+}
+
 static void close_handle(struct tmesh_tcp* t, bool is_reset) {
   if (t->is_handle_closed) return;
   t->is_handle_closed = true;
+  leave_memory(t);
   tmesh_alarm_clear(&t->alarm);
   tmesh_flush_cancel(&t->flush);
   if (is_reset) tmesh_socket_reset_on_close(&t->tcp);
@@ -48,6 +57,7 @@ void tmesh_tcp_break(struct tmesh_tcp* t, enum tmesh_code code) {
   }
   t->broken = tmesh_err_stream(code);
   t->owes_broken = true;
+  leave_memory(t);
   (void)uv_read_stop((uv_stream_t*)&t->tcp);
   t->is_reading = false;
   tmesh_alarm_clear(&t->alarm);
@@ -61,11 +71,16 @@ static void on_alloc(uv_handle_t* handle, size_t suggested, uv_buf_t* buf) {
   size_t room = 0;
 
   (void)suggested;
+  if (tmesh_burst_is_over(&t->burst, t->loop)) {
+    *buf = uv_buf_init(NULL, 0);
+    return;
+  }
   if (t->closing.is_begun) {
     *buf = uv_buf_init((char*)t->loop->read_buffer, TMESH_READ_BUFFER_BYTES);
     return;
   }
-  uint8_t* at = tmesh_chunkq_reserve(&t->in, &room);
+  const bool has_room = t->in.tail != NULL && t->in.tail->end_bytes < TMESH_BLOCK_BYTES;
+  uint8_t* at = has_room || tmesh_memory_may_read(t->loop) ? tmesh_chunkq_reserve(&t->in, &room) : NULL;
   if (room > t->in_max_bytes - t->in.len_bytes) room = t->in_max_bytes - t->in.len_bytes;
   *buf = uv_buf_init((char*)at, (unsigned)room); /* room 0: libuv reports UV_ENOBUFS */
 }
@@ -77,15 +92,14 @@ static void discard(struct tmesh_tcp* t, ssize_t n) {
   if (n == UV_EOF && !t->is_finished) return;
   if (n < 0) {
     close_handle(t, n != UV_EOF);
-  } else if (tmesh_burst_add(&t->burst, t->loop, (size_t)n)) {
-    (void)uv_read_stop((uv_stream_t*)&t->tcp);
-    t->is_reading = false;
-    tmesh_loop_flush_request(t->loop, &t->flush);
+  } else {
+    tmesh_burst_add(&t->burst, t->loop, (size_t)n);
   }
 }
 
-static void take_end(struct tmesh_tcp* t) {
-  const int behind = tmesh_tcp_look_behind(t);
+/* A read that gave 0 has met the FIN, and there is nothing more to ask. */
+static void take_end(struct tmesh_tcp* t, bool was_read) {
+  const int behind = was_read && t->write_error == 0 ? 0 : tmesh_tcp_look_behind(t);
 
   if (behind < 0) {
     tmesh_tcp_break(t, tmesh_code_from_uv(behind));
@@ -98,24 +112,39 @@ static void take_end(struct tmesh_tcp* t) {
   if (t->write_error != 0) tmesh_tcp_break(t, tmesh_code_from_uv(t->write_error));
 }
 
+/* Rests until the pool has room again, or for a while when it was the system that had none. */
+static void starve(struct tmesh_tcp* t) {
+  t->is_starved = true;
+  if (!tmesh_memory_may_read(t->loop) && !tmesh_list_linked(&t->in_starved)) {
+    tmesh_list_push_back(&t->loop->memory.starved, &t->in_starved);
+  }
+  tmesh_tcp_update_reading(t);
+}
+
+void tmesh_tcp_fed(struct tmesh_tcp* t) {
+  tmesh_list_remove(&t->in_starved);
+  t->is_starved = false;
+  tmesh_tcp_update_reading(t);
+}
+
 static void on_read(uv_stream_t* stream, ssize_t n, const uv_buf_t* buf) {
   struct tmesh_tcp* t = stream->data;
 
+  if (n == UV_ENOBUFS && tmesh_burst_is_over(&t->burst, t->loop)) return; /* its next turn comes */
   if (t->closing.is_begun) {
     discard(t, n);
     return;
   }
   if (buf->base != NULL) tmesh_chunkq_commit(&t->in, n > 0 ? (size_t)n : 0);
   if (n > 0) {
-    (void)tmesh_burst_add(&t->burst, t->loop, (size_t)n);
+    tmesh_burst_add(&t->burst, t->loop, (size_t)n);
     t->events->on_readable(t->ctx);
     tmesh_tcp_update_reading(t);
   } else if (n == UV_ENOBUFS) {
-    t->is_starved = true;
-    tmesh_tcp_update_reading(t);
+    starve(t);
   } else if (n == UV_EOF) {
     t->is_reading = false; /* libuv stopped */
-    take_end(t);
+    take_end(t, buf->base != NULL);
   } else if (n < 0) {
     tmesh_tcp_break(t, tmesh_code_from_uv((int)n));
   }
@@ -139,11 +168,9 @@ void tmesh_tcp_update_reading(struct tmesh_tcp* t) {
   if (!is_usable(t)) return;
   const bool wants = (t->wants_reading || t->closing.is_begun) && !t->is_eof;
   const bool is_full = !t->closing.is_begun && t->in.len_bytes >= t->in_max_bytes;
-  const bool is_over_burst = tmesh_burst_add(&t->burst, t->loop, 0);
 
-  set_reading(t, wants && !is_full && !t->is_starved && !is_over_burst);
+  set_reading(t, wants && !is_full && !t->is_starved);
   if (!is_usable(t)) return;
-  if (wants && is_over_burst) tmesh_loop_flush_request(t->loop, &t->flush);
   if (t->closing.is_begun) return; /* the alarm is the deadline */
   if (wants && t->is_starved) {
     if (!tmesh_alarm_is_set(&t->alarm)) {
@@ -170,9 +197,11 @@ static void on_alarm(struct tmesh_alarm* alarm) {
   if (t->closing.is_begun) {
     /* The peer did not take the rest, or did not end: the first must show. */
     close_handle(t, !t->is_finished);
+  } else if (t->is_starved && tmesh_list_linked(&t->in_starved)) {
+    /* Its turn comes from memory.c, which looks around when the loop wakes up. */
+    tmesh_alarm_set(t->loop, &t->alarm, tmesh_loop_now_us(t->loop) + STARVED_REST_US);
   } else if (t->is_starved) {
-    t->is_starved = false;
-    tmesh_tcp_update_reading(t);
+    tmesh_tcp_fed(t);
   } else {
     tmesh_tcp_probe(t);
   }
@@ -197,11 +226,15 @@ static void write_failed(struct tmesh_tcp* t, int uv_error) {
   tmesh_chunkq_clear(&t->out);
 }
 
-static void on_shutdown(uv_shutdown_t* req, int status) {
-  struct tmesh_tcp* t = req->data;
-  if (!is_usable(t)) return;
-  if (status != 0) {
-    write_failed(t, status);
+/* Nothing waits to be written, so the FIN needs no turn of libuv's queue. */
+static void shut_down(struct tmesh_tcp* t) {
+  uv_os_fd_t fd;
+  int rc = uv_fileno((const uv_handle_t*)&t->tcp, &fd);
+
+  t->is_shutting_down = true;
+  if (rc == 0 && shutdown(fd, SHUT_WR) != 0) rc = uv_translate_sys_error(errno);
+  if (rc != 0) {
+    write_failed(t, rc);
     return;
   }
   t->is_finished = true;
@@ -210,13 +243,6 @@ static void on_shutdown(uv_shutdown_t* req, int status) {
   } else {
     report_written(t, 0);
   }
-}
-
-static void shut_down(struct tmesh_tcp* t) {
-  t->is_shutting_down = true;
-  t->shutdown_req.data = t;
-  const int rc = uv_shutdown(&t->shutdown_req, (uv_stream_t*)&t->tcp, on_shutdown);
-  if (rc != 0) write_failed(t, rc);
 }
 
 static unsigned fill(const struct tmesh_chunkq* q, uv_buf_t* bufs, unsigned max, size_t max_bytes,
@@ -243,6 +269,7 @@ static void on_uv_written(uv_write_t* req, int status) {
 
   t->is_writing = false;
   t->writing_bytes = 0;
+  tmesh_list_remove(&t->in_writers);
   if (!is_usable(t)) return;
   if (status != 0) {
     write_failed(t, status);
@@ -261,10 +288,13 @@ static void write_later(struct tmesh_tcp* t) {
 
   t->write_req.data = t;
   t->is_writing = true;
+  t->waiting_since_us = tmesh_loop_now_us(t->loop);
+  tmesh_list_push_back(&t->loop->memory.writers, &t->in_writers);
   const int rc = uv_write(&t->write_req, (uv_stream_t*)&t->tcp, bufs, count, on_uv_written);
   if (rc != 0) {
     t->is_writing = false;
     t->writing_bytes = 0;
+    tmesh_list_remove(&t->in_writers);
     write_failed(t, rc);
   }
 }
@@ -312,12 +342,14 @@ static void on_flush(struct tmesh_flush* flush) {
 
 struct tmesh_status tmesh_tcp_open(struct tmesh_tcp* t, struct tmesh_loop* loop, int fd,
                                    const struct tmesh_tcp_events* events, void* ctx) {
-  if (fcntl(fd, F_GETFD) < 0) return tmesh_err_stream(TMESH_E_IO);
+  if (!tmesh_socket_prepare(fd)) return tmesh_err_stream(TMESH_E_IO);
   *t = (struct tmesh_tcp){.loop = loop, .events = events, .ctx = ctx};
   tmesh_chunkq_init(&t->in, &loop->pool);
   tmesh_chunkq_init(&t->out, &loop->pool);
   tmesh_flush_init(&t->flush, on_flush);
   tmesh_alarm_init(&t->alarm, on_alarm);
+  tmesh_list_init(&t->in_starved);
+  tmesh_list_init(&t->in_writers);
   const int rc = tmesh_socket_adopt(loop, &t->tcp, fd);
   t->tcp.data = t;
   if (rc != 0) {
@@ -367,6 +399,7 @@ void tmesh_tcp_close(struct tmesh_tcp* t, bool is_graceful) {
   } else {
     t->is_finishing = true;
     t->is_starved = false;
+    tmesh_list_remove(&t->in_starved);
     tmesh_alarm_set(t->loop, &t->alarm, tmesh_loop_now_us(t->loop) + TMESH_TCP_GRACE_US);
     tmesh_loop_flush_request(t->loop, &t->flush);
   }

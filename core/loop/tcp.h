@@ -2,8 +2,8 @@
  *
  * Reads straight into pool blocks (`in`), writes from `out`, knows half-close.
  * Reading pauses while `in` holds bytes the splice could not move (TCP then pushes
- * back) and resumes when they moved; when the pool refuses a block it rests for 100
- * ms. A paused socket is deaf, and so is one whose peer half-closed: both are looked at
+ * back) and resumes when they moved; when the pool has no block for it (memory.h) it rests
+ * until there is one. A paused socket is deaf, and so is one whose peer half-closed: both are looked at
  * with TCP_INFO every 5 s. When a write fails because the peer reset the connection,
  * what the peer sent before is still read and only then the socket is broken: an early
  * answer survives (LESSONS P-B8). An idle socket holds no block. Two-phase close.
@@ -51,9 +51,10 @@ struct tmesh_tcp {
   void* ctx;
   uv_tcp_t tcp;
   uv_write_t write_req;
-  uv_shutdown_t shutdown_req;
   struct tmesh_flush flush;
-  struct tmesh_alarm alarm; /* graceful close, pool refusal or pause, in this order */
+  struct tmesh_alarm alarm;     /* graceful close, pool refusal or pause, in this order */
+  struct tmesh_list in_starved; /* tmesh_loop.memory.starved */
+  struct tmesh_list in_writers; /* tmesh_loop.memory.writers: while is_writing */
   struct tmesh_closing closing;
   struct tmesh_burst burst;
 
@@ -66,7 +67,8 @@ struct tmesh_tcp {
 
   /* outbound */
   struct tmesh_chunkq out;
-  size_t writing_bytes; /* at the head of `out`, given to uv_write */
+  size_t writing_bytes;      /* at the head of `out`, given to uv_write */
+  uint64_t waiting_since_us; /* when that began */
   bool is_writing, is_finishing, is_shutting_down, is_finished;
   int write_error; /* libuv's; not 0: nothing can be written, what the peer had sent is still read */
 

@@ -10,6 +10,8 @@ extern "C" {
 
 /* The socket is of no use any more: on_broken follows in the next flush, or the end of a close. */
 void tmesh_tcp_break(struct tmesh_tcp* t, enum tmesh_code code);
+/* The pool has room again: a socket that rests goes on. */
+void tmesh_tcp_fed(struct tmesh_tcp* t);
 /* Starts or stops reading as the state wants it, and the alarm with it. */
 void tmesh_tcp_update_reading(struct tmesh_tcp* t);
 /* Looks at a deaf socket: ends it when the peer is gone, else sets the next look. */

@@ -53,6 +53,10 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
     return;
   }
   if (state == PEER_ENDED && t->half_closed_us == 0) t->half_closed_us = now_us;
+  /* A look that comes this late means that the process was stopped: nobody had a chance. */
+  if (t->half_closed_us != 0 && now_us > t->alarm.at_us + t->loop->paused_probe_us) {
+    t->half_closed_us += now_us - t->alarm.at_us;
+  }
   /* It will send nothing more and what it sent is not taken: nobody would ever notice
    * that it has gone for good. */
   if (t->half_closed_us != 0 && now_us - t->half_closed_us >= t->loop->stalled_close_us) {

@@ -1,7 +1,6 @@
 #include "core/loop/transport.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -82,6 +81,10 @@ static bool is_in_handshake(const struct tmesh_transport* t) {
 static void on_alloc(uv_handle_t* handle, size_t suggested, uv_buf_t* buf) {
   struct tmesh_transport* t = handle->data;
   (void)suggested;
+  if (tmesh_burst_is_over(&t->burst, t->loop)) {
+    *buf = uv_buf_init(NULL, 0);
+    return;
+  }
   if (is_in_handshake(t) && !t->closing.is_begun) {
     *buf = tmesh_transport_tls_room(t);
   } else {
@@ -98,7 +101,7 @@ void tmesh_transport_end(struct tmesh_transport* t) {
 static void take(struct tmesh_transport* t, uint8_t* data, size_t n) {
   t->stats.bytes_in += n;
   t->stats.last_read_us = tmesh_loop_now_us(t->loop);
-  (void)tmesh_burst_add(&t->burst, t->loop, n);
+  tmesh_burst_add(&t->burst, t->loop, n);
   if (t->closing.is_begun) return; /* the peer's last words are dropped */
   if (t->tls == NULL) {
     t->events->on_data(t->ctx, data, n);
@@ -123,6 +126,7 @@ static void take_eof(struct tmesh_transport* t) {
 
 static void on_read(uv_stream_t* stream, ssize_t n, const uv_buf_t* buf) {
   struct tmesh_transport* t = stream->data;
+  if (n == UV_ENOBUFS && tmesh_burst_is_over(&t->burst, t->loop)) return; /* its next turn comes */
   if (n > 0) {
     take(t, (uint8_t*)buf->base, (size_t)n);
     if (!t->is_handle_closed) tmesh_transport_update_reading(t);
@@ -142,11 +146,7 @@ static bool wants_to_read(const struct tmesh_transport* t) {
 
 void tmesh_transport_update_reading(struct tmesh_transport* t) {
   if (!tmesh_transport_is_usable(t)) return;
-  bool on = wants_to_read(t);
-  if (on && tmesh_burst_add(&t->burst, t->loop, 0)) {
-    on = false;
-    tmesh_loop_flush_request(t->loop, &t->flush); /* goes on after the others had a turn */
-  }
+  const bool on = wants_to_read(t);
   if (on == t->is_reading) return;
   t->is_reading = on;
   if (!on) {
@@ -329,7 +329,7 @@ struct tmesh_status tmesh_transport_open(struct tmesh_transport* t, struct tmesh
                                          struct tmesh_tls_config* tls_config, bool is_server,
                                          const char* server_name, const struct tmesh_transport_events* events,
                                          void* ctx) {
-  if (fcntl(fd, F_GETFD) < 0) return tmesh_err_session(TMESH_E_IO);
+  if (!tmesh_socket_prepare(fd)) return tmesh_err_session(TMESH_E_IO);
   *t = (struct tmesh_transport){.loop = loop, .events = events, .ctx = ctx};
   tmesh_flush_init(&t->flush, on_flush);
   tmesh_alarm_init(&t->grace, on_grace_over);

@@ -23,7 +23,7 @@ struct test_link {
   unsigned stream_count;
   uint64_t stream_got_bytes; /* read from accepted streams */
   /* what handlers do */
-  bool fails_in_control, closes_in_down, holds_streams;
+  bool fails_in_control, closes_in_down, holds_streams, streams_read_nothing;
   /* attaches and answers the new stream instead of the recorder */
   void (*on_stream)(void* ctx, struct tmesh_stream* s);
   void* ctx;

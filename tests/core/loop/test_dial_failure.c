@@ -18,6 +18,36 @@ static void a_closed_port_is_refused_in_connect(void** state) {
   assert_failed(&o, TMESH_E_REFUSED, TMESH_DIAL_CONNECT);
 }
 
+static int resetting = -1; /* a listener whose connections are reset before connect() returns */
+
+int __real_connect(int fd, const struct sockaddr* to, socklen_t len);
+int __wrap_connect(int fd, const struct sockaddr* to, socklen_t len);
+
+int __wrap_connect(int fd, const struct sockaddr* to, socklen_t len) {
+  const int rc = __real_connect(fd, to, len);
+  const int error = errno;
+  if (resetting >= 0) {
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+    const int peer = accept(resetting, NULL, NULL);
+    resetting = -1;
+    assert_true(peer >= 0);
+    assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+    close(peer);
+  }
+  errno = error;
+  return rc;
+}
+
+/* As a closed port: nobody there wants this connection. */
+static void a_target_that_accepts_and_resets_at_once_is_refused_in_connect(void** state) {
+  struct fixture* f = *state;
+  resetting = live(f, "127.0.0.1");
+  struct outcome o = {0};
+  dial(f, "127.0.0.1", 8000, 5000, &o);
+  assert_int_equal(resetting, -1);
+  assert_failed(&o, TMESH_E_REFUSED, TMESH_DIAL_CONNECT);
+}
+
 static void an_unroutable_address_is_network_unreachable(void** state) {
   struct fixture* f = *state;
   f->port = 9;
@@ -111,7 +141,10 @@ static void errno_table(void** state) {
               {EACCES, TMESH_E_HOST_UNREACHABLE},
               {ETIMEDOUT, TMESH_E_TIMEOUT},
               {EMFILE, TMESH_E_IO},
-              {ECONNRESET, TMESH_E_IO}};
+              {ECONNRESET, TMESH_E_REFUSED},
+              {ECONNABORTED, TMESH_E_REFUSED},
+              {EPIPE, TMESH_E_REFUSED},
+              {EIO, TMESH_E_IO}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     assert_int_equal(tmesh_dial_status_of_errno(rows[i].error).code, rows[i].code);
   }
@@ -217,29 +250,27 @@ static void cancel_during_connect(void** state) {
 }
 
 struct canceller {
-  uv_check_t check;
+  struct tmesh_flush flush;
   struct tmesh_dial* dial;
   bool is_done;
 };
 
-/* A check handle that was started later runs before the loop's own, so this is after
- * the connect was seen and before its result is delivered. */
-static void on_check(uv_check_t* check) {
-  struct canceller* c = check->data;
+static void on_flush(struct tmesh_flush* flush) {
+  struct canceller* c = TMESH_CONTAINER(flush, struct canceller, flush);
   tmesh_dial_cancel(c->dial);
-  uv_close((uv_handle_t*)check, NULL);
   c->is_done = true;
 }
 
+/* Requested behind the dial's, it runs in the same round: the connect was seen, the result is
+ * delivered in the next one. */
 static void cancel_between_success_and_delivery(void** state) {
   struct fixture* f = *state;
   int fd = live(f, "127.0.0.1");
   struct outcome o = {0};
   unsigned before = open_fd_count();
   struct canceller c = {.dial = begin(f, "127.0.0.1", 8000, 5000, &o)};
-  uv_check_init(&f->loop.uv, &c.check);
-  c.check.data = &c;
-  uv_check_start(&c.check, on_check);
+  tmesh_flush_init(&c.flush, on_flush);
+  tmesh_loop_flush_request(&f->loop, &c.flush);
   assert_true(run_until(&f->loop, &c.is_done));
   assert_int_equal(o.done_count, 0);
   assert_int_equal(open_fd_count(), before); /* the winner's descriptor is closed too */
@@ -253,6 +284,7 @@ static void cancel_between_success_and_delivery(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       T(a_closed_port_is_refused_in_connect),
+      T(a_target_that_accepts_and_resets_at_once_is_refused_in_connect),
       T(an_unroutable_address_is_network_unreachable),
       T(a_silent_address_times_out_per_attempt),
       T(the_deadline_counts_for_everything),

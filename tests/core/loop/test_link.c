@@ -368,6 +368,21 @@ static void idle_links_and_sockets_let_the_loop_sleep(void** state) {
   close_two();
 }
 
+static void bytes_that_the_mux_holds_back_leave_in_time(void** state) {
+  (void)state;
+  open_two();
+  struct tmesh_stream* s = test_link_stream(&a);
+  test_link_attach(&a, s);
+  RUN_UNTIL(b.stream_count == 1 && s->state == TMESH_STREAM_OPEN);
+  tmesh_mux_set_coalesce(tmesh_link_mux(&a.link), 5000);
+  for (uint64_t i = 1; i <= 20; i++) { /* one leaves at once, the others wait for the timer */
+    assert_int_equal(tmesh_stream_write(s, "x", 1), 1);
+    RUN_UNTIL(b.stream_got_bytes == i);
+  }
+  assert_true(tmesh_list_empty(&test_loop.due_links));
+  close_two();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       LOOP_TEST(frames_pass_both_ways),
@@ -387,6 +402,7 @@ int main(void) {
       LOOP_TEST(a_flood_of_pings_holds_one_answer),
       LOOP_TEST(an_idle_link_holds_no_batch),
       LOOP_TEST(idle_links_and_sockets_let_the_loop_sleep),
+      LOOP_TEST(bytes_that_the_mux_holds_back_leave_in_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,8 +183,8 @@ static void closing_again_from_on_down_changes_nothing(void** state) {
   test_link_closed(&b);
 }
 
-static void a_link_with_a_full_kernel_closes_within_its_bound(void** state) {
-  (void)state;
+/* A link whose peer reads nothing, with a batch that the kernel did not take. */
+static void fill_kernel(void) {
   static uint8_t data[262144];
   open_raw(false);
   for (uint32_t id = 1; id <= 40; id++) open_stream_from_peer(id);
@@ -195,12 +195,34 @@ static void a_link_with_a_full_kernel_closes_within_its_bound(void** state) {
     test_loop_step();
   }
   test_loop_end();
+}
+
+static void a_link_with_a_full_kernel_closes_within_its_bound(void** state) {
+  (void)state;
+  fill_kernel();
   assert_true(b.link.rest_cap_bytes > 0);
   const uint64_t from_us = uv_hrtime() / 1000;
   tmesh_link_close(&b.link);
   test_link_closed(&b);
   assert_true(uv_hrtime() / 1000 - from_us < TMESH_LINK_CLOSE_US + TMESH_TRANSPORT_GRACE_US + 3000000);
   close(peer.fd);
+}
+
+static void on_leave(struct tmesh_alarm* alarm) {
+  (void)alarm;
+  close(peer.fd);
+}
+
+/* The last batch is on its way when the program ends: the teardown finds what is left. */
+static void the_loop_waits_for_a_link_that_closes_while_it_writes(void** state) {
+  (void)state;
+  static struct tmesh_alarm leave;
+  fill_kernel();
+  tmesh_link_close(&b.link);
+  test_loop_spin(3);
+  assert_int_equal(b.closed_count, 0);
+  tmesh_alarm_init(&leave, on_leave);
+  tmesh_alarm_set(&test_loop, &leave, tmesh_loop_now_us(&test_loop) + 20000);
 }
 
 static void closed_waits_for_streams_that_are_still_held(void** state) {
@@ -236,6 +258,7 @@ int main(void) {
       LOOP_TEST(a_cut_in_the_middle_of_a_frame_ends_streams_and_link),
       LOOP_TEST(closing_again_from_on_down_changes_nothing),
       LOOP_TEST(a_link_with_a_full_kernel_closes_within_its_bound),
+      LOOP_TEST(the_loop_waits_for_a_link_that_closes_while_it_writes),
       LOOP_TEST(closed_waits_for_streams_that_are_still_held),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,12 +191,12 @@ static void random_bytes_differ_across_refills(void** state) {
 static void a_burst_ends_with_the_iteration(void** state) {
   (void)state;
   struct tmesh_burst b = {0};
-  assert_false(tmesh_burst_add(&b, &test_loop, TMESH_READ_BURST_BYTES - 1));
-  assert_false(tmesh_burst_add(&b, &test_loop, 0));
-  assert_true(tmesh_burst_add(&b, &test_loop, 1));
-  assert_true(tmesh_burst_add(&b, &test_loop, 0));
+  tmesh_burst_add(&b, &test_loop, TMESH_READ_BURST_BYTES - 1);
+  assert_false(tmesh_burst_is_over(&b, &test_loop));
+  tmesh_burst_add(&b, &test_loop, 1);
+  assert_true(tmesh_burst_is_over(&b, &test_loop));
   test_loop_spin(1);
-  assert_false(tmesh_burst_add(&b, &test_loop, 0));
+  assert_false(tmesh_burst_is_over(&b, &test_loop));
 }
 
 /* --- alarms ----------------------------------------------------------------------------- */
