@@ -5,6 +5,7 @@
 #include "cmd/config_commands.hpp"
 #include "cpp/agent/app.hpp"
 #include "cpp/base/exit_code.hpp"
+#include "cpp/base/out_of_memory.hpp"
 
 namespace {
 
@@ -31,6 +32,7 @@ int print_id(const cli::Invocation& invocation) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  exit_when_out_of_memory();
   cli::Program program{.name = "tunnelmesh-agent",
                        .doc = "dials targets in a private network for the server"};
   program.role = config::kAgent;

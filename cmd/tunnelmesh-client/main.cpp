@@ -4,6 +4,7 @@
 #include "cmd/cli.hpp"
 #include "cmd/config_commands.hpp"
 #include "cpp/base/exit_code.hpp"
+#include "cpp/base/out_of_memory.hpp"
 #include "cpp/client/app.hpp"
 
 namespace {
@@ -46,6 +47,7 @@ cli::Command forward_command() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  exit_when_out_of_memory();
   cli::Program program{.name = "tunnelmesh-client", .doc = "local entries into private networks"};
   program.role = config::kClient;
   cli::Command run{.name = "run", .doc = "serve client.tunnels of the configuration"};

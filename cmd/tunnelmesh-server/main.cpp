@@ -5,6 +5,7 @@
 #include "cmd/cli.hpp"
 #include "cmd/config_commands.hpp"
 #include "cpp/base/exit_code.hpp"
+#include "cpp/base/out_of_memory.hpp"
 #include "cpp/server/admin_commands.hpp"
 #include "cpp/server/app.hpp"
 #include "cpp/server/quickstart.hpp"
@@ -103,6 +104,7 @@ std::vector<cli::Command> admin_commands() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  exit_when_out_of_memory();
   cli::Program program{.name = "tunnelmesh-server", .doc = "the public hub between clients and agents"};
   program.role = config::kServer;
   cli::Command run{.name = "run", .doc = "start the server"};
