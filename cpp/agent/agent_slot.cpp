@@ -17,7 +17,17 @@ namespace {
 constexpr uint32_t kStreamsMax = 65'536;
 
 uint32_t announced_capabilities(const config::Capabilities& c) {
-  return TMESH_CAP_PROTOCOLS | tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
+  return TMESH_CAP_PROTOCOLS | tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer,
+                                                        c.early_data, c.window_growth);
+}
+
+// Deployed servers answer an agent's list with itself, ours never with the names of
+// protocols, which our agents always announce: a list that holds one is an echo and proves
+// nothing (docs/decisions/0011).
+uint32_t proven_extensions(uint32_t acknowledged, uint32_t announced) {
+  if ((acknowledged & TMESH_CAP_PROTOCOLS) != 0) return 0;
+  return tmesh_capability_intersect(acknowledged, announced) &
+         (TMESH_CAP_EARLY_DATA | TMESH_CAP_WINDOW_GROWTH);
 }
 
 uint32_t streams_max(const config::AgentStreamSettings& s) {
@@ -37,11 +47,12 @@ DialSettings dial_settings(const config::AgentStreamSettings& s) {
 }  // namespace
 
 AgentSlot::AgentSlot(net::Loop& loop, Timers& timers, Dialer& dialer, const AgentIdentity& identity,
-                     const Policy& policy, uint32_t number)
+                     AgentShared& shared, const Policy& policy, uint32_t number)
     : loop_(loop),
       timers_(timers),
       dialer_(dialer),
       identity_(identity),
+      shared_(shared),
       policy_(policy),
       slot_(loop, timers, dialer, identity.endpoint, false, 0, number, *this) {}
 
@@ -52,6 +63,11 @@ std::size_t AgentSlot::streams_count() const {
   for (const auto& [session, life] : lives_) count += life->streams.size();
   for (const auto& life : finishing_) count += life->streams.size();
   return count;
+}
+
+const tmesh_mux* AgentSlot::current_mux() {
+  session::Session* const session = slot_.ready();
+  return session == nullptr ? nullptr : session->mux();
 }
 
 tmesh_mux_config AgentSlot::mux_config(tmesh_subprotocol) {
@@ -69,7 +85,12 @@ tmesh_mux_config AgentSlot::mux_config(tmesh_subprotocol) {
   mux.window_threshold_bytes = TMESH_WINDOW_THRESHOLD_BYTES;
   mux.inbound_max_bytes = static_cast<uint32_t>(config.streams.inbound_buffer_bytes);
   mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
+  mux.window_max_bytes = static_cast<uint32_t>(config.limits.max_window_bytes);
+  mux.violations_max = static_cast<uint32_t>(config.limits.window_violations_count);
+  mux.violations_period_us = config.limits.window_violations_interval_us;
   mux.streams_max = streams_max(config.streams);
+  // Until the server proves to be ours: deployed ones hold 16 DATA frames of a stream (LESSONS Z3).
+  mux.coalesce_us = TMESH_COALESCE_US;
   return mux;
 }
 
@@ -129,13 +150,13 @@ void AgentSlot::send_hello(session::Session& session, Life& life) {
   session.send(TMESH_FRAME_AGENT_HELLO, {reinterpret_cast<const uint8_t*>(text.data()), len});
 }
 
-tmesh_status AgentSlot::on_control(session::Session&, const tmesh_frame_header& header,
+tmesh_status AgentSlot::on_control(session::Session& session, const tmesh_frame_header& header,
                                    std::span<const uint8_t> payload) {
-  if (header.type == TMESH_FRAME_AGENT_METADATA_ACK) on_ack(payload);
+  if (header.type == TMESH_FRAME_AGENT_METADATA_ACK) on_ack(session, payload);
   return tmesh_ok();
 }
 
-void AgentSlot::on_ack(std::span<const uint8_t> payload) {
+void AgentSlot::on_ack(session::Session& session, std::span<const uint8_t> payload) {
   auto ack = std::make_unique<tmesh_agent_metadata_ack>();
   std::memset(ack.get(), 0, sizeof *ack);
   if (!tmesh_is_ok(tmesh_agent_metadata_ack_decode(ack.get(), payload.data(), payload.size()))) {
@@ -146,6 +167,13 @@ void AgentSlot::on_ack(std::span<const uint8_t> payload) {
     log::info("registered",
               {{"slot", slot_.number()},
                {"open_mode", (ack->capabilities & TMESH_CAP_OPEN_RESULT) != 0 ? "strict" : "legacy"}});
+    const uint32_t extensions =
+        proven_extensions(ack->capabilities, announced_capabilities(identity_.config.capabilities));
+    if (extensions != 0) {
+      session.use_extensions(extensions, true);
+      tmesh_mux_set_coalesce(session.mux(), 0);
+    }
+    warn_of_ceiling(ack->connections_per_agent_max);
   } else {
     log::warn("hello_refused",
               {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});
@@ -153,14 +181,27 @@ void AgentSlot::on_ack(std::span<const uint8_t> payload) {
   tmesh_agent_metadata_ack_free(ack.get());
 }
 
+// LESSONS R25: once per value, not per link and reconnect.
+void AgentSlot::warn_of_ceiling(uint32_t server_max) {
+  const uint64_t wanted = identity_.config.connections.max_count;
+  if (server_max == 0 || server_max >= wanted) return;
+  if (!shared_.warned_ceilings.insert(server_max).second) return;
+  log::warn("connections_limited", {{"server_max", server_max}, {"wanted", wanted}});
+}
+
 void AgentSlot::on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) {
+  auto claim = shared_.ceiling.claim();
+  if (!claim) {
+    const tmesh_open_result full = tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true);
+    tmesh_stream_answer(stream, &full);
+    tmesh_stream_release(stream);
+    return;
+  }
   Life& life = *lives_.at(&session);
-  life.streams.push_back(
-      std::make_unique<TargetStream>(loop_, stream, TargetStream::Over::bind<&Life::on_stream_over>(&life)));
+  life.streams.push_back(std::make_unique<TargetStream>(
+      loop_, stream, std::move(*claim), TargetStream::Over::bind<&Life::on_stream_over>(&life)));
   TargetStream& target = *life.streams.back();
   target.place = std::prev(life.streams.end());
-  // The mux counts what is live; here count those too that only have a slow target left.
-  if (life.streams.size() > streams_max(identity_.config.streams)) return target.refuse_full();
   target.start(life.executor, open);
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "cpp/agent/agent_shared.hpp"
 #include "cpp/agent/dial_executor.hpp"
 #include "cpp/agent/target_stream.hpp"
 #include "cpp/config/agent.hpp"
@@ -30,12 +31,14 @@ class AgentSlot final : private session::SlotRole {
  public:
   // timers: the loop, or a test's clock.
   AgentSlot(net::Loop& loop, Timers& timers, Dialer& dialer, const AgentIdentity& identity,
-            const Policy& policy, uint32_t number);
+            AgentShared& shared, const Policy& policy, uint32_t number);
   ~AgentSlot();
 
   void start() { slot_.start(); }
   void drain() { slot_.drain(); }
   std::size_t streams_count() const;
+  // Of the link that takes streams now; null when there is none.
+  const tmesh_mux* current_mux();
 
  private:
   // What belongs to one session.
@@ -64,12 +67,14 @@ class AgentSlot final : private session::SlotRole {
                           std::span<const uint8_t> payload) override;
 
   void send_hello(session::Session& session, Life& life);
-  void on_ack(std::span<const uint8_t> payload);
+  void on_ack(session::Session& session, std::span<const uint8_t> payload);
+  void warn_of_ceiling(uint32_t server_max);
 
   net::Loop& loop_;
   Timers& timers_;
   Dialer& dialer_;
   const AgentIdentity& identity_;
+  AgentShared& shared_;
   const Policy& policy_;
   uint64_t revision_ = 0;
   std::map<session::Session*, std::unique_ptr<Life>> lives_;

@@ -23,7 +23,7 @@ constexpr uint64_t kDrainPoll_us = 50'000;
 class App {
  public:
   explicit App(const config::AgentConfig& config)
-      : config_(config), policy_(config.policy.allow, config.policy.deny) {}
+      : config_(config), policy_(config.policy.allow, config.policy.deny), shared_(config) {}
 
   int run() {
     if (prepare()) {
@@ -67,7 +67,8 @@ class App {
       identity_->instance_id = id.value;
     }
     for (uint32_t number = 1; number <= config_.connections.min_count; number++) {
-      slots_.push_back(std::make_unique<AgentSlot>(*loop_, *loop_, *dialer_, *identity_, policy_, number));
+      slots_.push_back(
+          std::make_unique<AgentSlot>(*loop_, *loop_, *dialer_, *identity_, shared_, policy_, number));
     }
     log::info("agent_start", {{"agent", config_.id}, {"slots", slots_.size()}});
     exit_code_ = kExitOk;
@@ -103,6 +104,7 @@ class App {
 
   const config::AgentConfig& config_;
   const Policy policy_;
+  AgentShared shared_;
   int exit_code_ = kExitFailure;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<net::Dialer> dialer_;

@@ -39,6 +39,7 @@ Result<Ticket> DialExecutor::submit(std::string_view host, uint16_t port, Done d
   entry.accepted_us = now_us;
   const uint64_t id = entry.id;
   by_id_.emplace(id, std::prev(pending_.end()));
+  free_slots(now_us);
   pump(now_us);
   arm(now_us);
   return Ticket(this, id, &DialExecutor::cancel);
@@ -142,12 +143,23 @@ void DialExecutor::pump(uint64_t now_us) {
   }
 }
 
-void DialExecutor::advance() {
-  const uint64_t now_us = timers_.now_us();
-  while (!fast_.empty() && slow_.size() < kSlowMax && now_us - fast_.front().started_us >= kSlowAfterUs) {
+// Moves what is slow out of the way: everything that is by the clock, and beyond that only
+// as many as there are waiting.
+void DialExecutor::free_slots(uint64_t now_us) {
+  std::size_t wanted = pending_.size();
+  while (!fast_.empty() && slow_.size() < kSlowMax) {
+    const uint64_t age_us = now_us - fast_.front().started_us;
+    const bool is_free =
+        fast_.size() < settings_.concurrent_max && wanted <= settings_.concurrent_max - fast_.size();
+    if (age_us < (is_free ? kSlowAfterUs : kSlowWhenCrowdedUs)) return;
     move(fast_.front(), slow_);
     ++counts_.moved_slow;
   }
+}
+
+void DialExecutor::advance() {
+  const uint64_t now_us = timers_.now_us();
+  free_slots(now_us);
   pump(now_us);
   arm(now_us);
 }
@@ -156,7 +168,7 @@ void DialExecutor::arm(uint64_t now_us) {
   uint64_t due_us = UINT64_MAX;
   if (!pending_.empty()) due_us = pending_.front().accepted_us + settings_.open_timeout_us;
   if (!fast_.empty() && slow_.size() < kSlowMax)
-    due_us = std::min(due_us, fast_.front().started_us + kSlowAfterUs);
+    due_us = std::min(due_us, fast_.front().started_us + slow_after_us());
   timer_.cancel();
   if (due_us == UINT64_MAX) return;
   timer_ = timers_.after(due_us > now_us ? due_us - now_us : 0,

@@ -3,9 +3,10 @@
 // submit() is what the link's reader calls for an OPEN_STREAM: it decides at once
 // whether there is room and does no I/O. A dial runs as soon as one of
 // concurrent_max slots is free; up to pending_max wait in order. open_timeout counts
-// from submit(), waiting included (LESSONS Z9). A dial that is older than kSlowAfterUs
-// moves to the slow class, which has slots of its own, and frees its slot: black-holed
-// targets do not stop the link (requirement K6). A slot returns when the job ended:
+// from submit(), waiting included (LESSONS Z9). A dial that is older than kSlowAfterUs,
+// or than kSlowWhenCrowdedUs while another one waits, moves to the slow class, which has
+// slots of its own, and frees its slot: black-holed targets do not stop the link
+// (requirement K6). A slot returns when the job ended:
 // by its result, or by the cancel of its Dialer, which ends lookup and sockets at once.
 //
 // Cancelling is destruction of the Ticket. A peer that opens and cancels in a circle
@@ -35,6 +36,9 @@ namespace tmesh::agent {
 // A connect that works takes a round trip and rarely a retransmission (1 s); what takes
 // longer is likely to take its whole time.
 inline constexpr uint64_t kSlowAfterUs = 1'000'000;
+// When somebody waits for the slot, a connect gets what a lookup and a connect within one
+// site take, and some. A slower one loses nothing: it goes on in the slow class.
+inline constexpr uint64_t kSlowWhenCrowdedUs = 50'000;
 // Eight times the fast slots: at 8 s each they absorb 32 dead targets per second.
 inline constexpr std::size_t kSlowMax = 256;
 // Ten seconds of history in steps of one.
@@ -117,6 +121,8 @@ class DialExecutor {
   void remove(Entry& entry);
   void start(Entry& entry, uint64_t now_us);
   void end(Entry& entry, const tmesh_open_result& result);
+  uint64_t slow_after_us() const { return pending_.empty() ? kSlowAfterUs : kSlowWhenCrowdedUs; }
+  void free_slots(uint64_t now_us);
   void pump(uint64_t now_us);
   void advance();
   void arm(uint64_t now_us);

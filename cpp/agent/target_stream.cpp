@@ -6,8 +6,8 @@
 
 namespace tmesh::agent {
 
-TargetStream::TargetStream(net::Loop& loop, tmesh_stream* stream, Over over)
-    : loop_(loop), stream_(stream), over_(over) {
+TargetStream::TargetStream(net::Loop& loop, tmesh_stream* stream, Ticket claim, Over over)
+    : claim_(std::move(claim)), loop_(loop), stream_(stream), over_(over) {
   tmesh_stream_attach(stream_, this, &on_stream_event);
 }
 
@@ -25,12 +25,8 @@ void TargetStream::start(DialExecutor& executor, const tmesh_open_stream& open) 
   }
   auto dial = executor.submit(open.target_host, open.target_port,
                               DialExecutor::Done::bind<&TargetStream::on_dialed>(this));
-  if (!dial) return refuse_full();
+  if (!dial) return refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
   dial_ = std::move(*dial);
-}
-
-void TargetStream::refuse_full() {
-  refuse(tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
 }
 
 void TargetStream::on_dialed(const DialOutcome& outcome) {

@@ -22,16 +22,14 @@ class TargetStream {
   // The last thing it does; the owner destroys it, also from inside.
   using Over = Delegate<void(TargetStream&)>;
 
-  TargetStream(net::Loop& loop, tmesh_stream* stream, Over over);
+  // claim: its place among the agent's live streams, given back last.
+  TargetStream(net::Loop& loop, tmesh_stream* stream, Ticket claim, Over over);
   ~TargetStream();
   TargetStream(const TargetStream&) = delete;
   TargetStream& operator=(const TargetStream&) = delete;
 
   // Validates the request and enters the dial queue, or answers at once. May end in Over.
   void start(DialExecutor& executor, const tmesh_open_stream& open);
-
-  // Answers queue_full instead. Ends in Over.
-  void refuse_full();
 
   std::list<std::unique_ptr<TargetStream>>::iterator place;  // in the owner's list
 
@@ -41,6 +39,7 @@ class TargetStream {
   void on_flow_done(tmesh_status why);
   static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
 
+  Ticket claim_;
   net::Loop& loop_;
   tmesh_stream* stream_;  // until the flow has it
   DialExecutor* executor_ = nullptr;

@@ -48,6 +48,14 @@ class AgentLinks final : public StreamOpener {
     if (it == links_.end()) return fail(TMESH_E_CLOSED, "no link for this agent");
     return it->second->open_tcp(host, port, allow_strict);
   }
+  Ticket await_link(std::string_view agent_id, Delegate<void()> done) override {
+    const auto it = links_.find(agent_id);
+    return it == links_.end() ? Ticket() : it->second->await_link(done);
+  }
+  void open_timed_out(std::string_view agent_id, const tmesh_stream& stream) override {
+    const auto it = links_.find(agent_id);
+    if (it != links_.end()) it->second->open_timed_out(stream);
+  }
 
  private:
   net::Loop& loop_;

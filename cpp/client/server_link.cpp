@@ -16,7 +16,8 @@ constexpr uint32_t kRotateAtStreamId = 60'000;
 constexpr uint32_t kStreamsMax = 16'384;
 
 uint32_t offered_capabilities(const config::Capabilities& c) {
-  return tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
+  return tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer, c.early_data,
+                                  c.window_growth);
 }
 
 tmesh_time time_of(int64_t wall_us) {
@@ -42,6 +43,9 @@ tmesh_mux_config ServerLink::mux_config(tmesh_subprotocol subprotocol) {
   mux.window_threshold_bytes = TMESH_WINDOW_THRESHOLD_BYTES;
   mux.inbound_max_bytes = static_cast<uint32_t>(identity_.config.inbound_buffer_bytes);
   mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
+  mux.window_max_bytes = static_cast<uint32_t>(identity_.config.limits.max_window_bytes);
+  mux.violations_max = static_cast<uint32_t>(identity_.config.limits.window_violations_count);
+  mux.violations_period_us = identity_.config.limits.window_violations_interval_us;
   mux.streams_max = kStreamsMax;
   return mux;
 }
@@ -49,6 +53,20 @@ tmesh_mux_config ServerLink::mux_config(tmesh_subprotocol subprotocol) {
 void ServerLink::on_session(session::Session& session, tmesh_subprotocol subprotocol) {
   if (!tmesh_subprotocol_is_strict(subprotocol)) log::info("open_mode", {{"open_mode", "legacy"}});
   if (tmesh_subprotocol_has_hello(subprotocol)) send_hello(session);
+  wake_waiting();
+}
+
+Ticket ServerLink::await_link(Delegate<void()> done) {
+  if (!slot_.is_link_coming()) return {};
+  const uint64_t id = next_waiting_++;
+  waiting_.emplace(id, done);
+  return Ticket(this, id, [](void* self, uint64_t n) { static_cast<ServerLink*>(self)->waiting_.erase(n); });
+}
+
+// Each may end its neighbours; who begins to wait meanwhile waits for the next time.
+void ServerLink::wake_waiting() {
+  const uint64_t end = next_waiting_;
+  while (!waiting_.empty() && waiting_.begin()->first < end) waiting_.extract(waiting_.begin()).mapped()();
 }
 
 void ServerLink::send_hello(session::Session& session) {
@@ -73,7 +91,7 @@ void ServerLink::send_hello(session::Session& session) {
   session.send(TMESH_FRAME_CLIENT_HELLO, {reinterpret_cast<const uint8_t*>(text.data()), len});
 }
 
-void ServerLink::on_hello_ack(std::span<const uint8_t> payload) {
+void ServerLink::on_hello_ack(session::Session& session, std::span<const uint8_t> payload) {
   auto ack = std::make_unique<tmesh_client_metadata_ack>();
   std::memset(ack.get(), 0, sizeof *ack);
   if (!tmesh_is_ok(tmesh_client_metadata_ack_decode(ack.get(), payload.data(), payload.size()))) {
@@ -83,6 +101,10 @@ void ServerLink::on_hello_ack(std::span<const uint8_t> payload) {
   if (!ack->is_accepted) {
     log::warn("hello_refused",
               {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});
+  } else if (ack->capabilities != 0) {
+    // Deployed servers do not know this member of the acknowledgement.
+    const uint32_t offered = offered_capabilities(identity_.config.capabilities);
+    session.use_extensions(tmesh_capability_intersect(ack->capabilities, offered), true);
   }
   tmesh_client_metadata_ack_free(ack.get());
 }
@@ -93,9 +115,9 @@ void ServerLink::on_open(session::Session&, tmesh_stream* stream, const tmesh_op
   tmesh_stream_release(stream);
 }
 
-tmesh_status ServerLink::on_control(session::Session&, const tmesh_frame_header& header,
+tmesh_status ServerLink::on_control(session::Session& session, const tmesh_frame_header& header,
                                     std::span<const uint8_t> payload) {
-  if (header.type == TMESH_FRAME_CLIENT_METADATA_ACK) on_hello_ack(payload);
+  if (header.type == TMESH_FRAME_CLIENT_METADATA_ACK) on_hello_ack(session, payload);
   // Other frames of this family have no meaning for a client; deployed ones ignore them.
   return tmesh_ok();
 }
@@ -124,6 +146,7 @@ Result<OpenedStream> ServerLink::open_tcp(std::string_view host, uint16_t port, 
   // STATE: the link has failed, and its end is about to be told.
   if (why.code == TMESH_E_STATE) return fail(TMESH_E_CLOSED, "the link is over");
   if (stream == nullptr) return fail(static_cast<tmesh_code>(why.code), "the link takes no further stream");
+  if (params.is_strict) session->expect_answer();
   if (stream->id >= kRotateAtStreamId) slot_.rotate("ids");
   return OpenedStream{stream, params.is_strict};
 }

@@ -13,6 +13,10 @@ namespace {
 // browser, of which this much waits while the open is under way.
 constexpr std::size_t kOpeningReadMax_bytes = 16'384;
 
+// For a link that is on its way: the longest wait before a successor is dialled (1 s), and
+// the dial.
+constexpr uint64_t kLinkWait_us = 2'000'000;
+
 }  // namespace
 
 Socks5Local::Socks5Local(Socks5Entry& entry)
@@ -41,7 +45,7 @@ void Socks5Local::on_readable() {
     tmesh_chunkq_consume(tcp_.in(), used);
     if (!send_reply()) return entry_.remove(*this);
     if (handshake_.state() == Socks5Handshake::State::failed) return end();
-    if (handshake_.state() == Socks5Handshake::State::ready) return open(true);
+    if (handshake_.state() == Socks5Handshake::State::ready) return open();
   }
 }
 
@@ -53,13 +57,14 @@ bool Socks5Local::send_reply() {
   return tmesh_is_ok(st);
 }
 
-void Socks5Local::open(bool allow_strict) {
+void Socks5Local::open() {
   auto opened =
-      entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_.host(), handshake_.port(), allow_strict);
+      entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_.host(), handshake_.port(), allows_strict_);
   if (!opened) {
+    if (opened.error().code != TMESH_E_CLOSED) return refuse(socks5_reply(TMESH_OPEN_INTERNAL_ERROR));
     // No ready link is "agent unavailable"; the rest are limits of our own.
-    return refuse(opened.error().code == TMESH_E_CLOSED ? socks5_reply(TMESH_OPEN_AGENT_OFFLINE)
-                                                        : socks5_reply(TMESH_OPEN_INTERNAL_ERROR));
+    if (!wait_for_link()) refuse(socks5_reply(TMESH_OPEN_AGENT_OFFLINE));
+    return;
   }
   phase_ = Phase::opening;
   stream_ = opened->stream;
@@ -67,6 +72,24 @@ void Socks5Local::open(bool allow_strict) {
   if (!opened->is_strict) return succeed();
   timeout_ = entry_.loop_.after(entry_.options_.open_timeout_us,
                                 Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
+}
+
+// A server that restarts sends its links away; what is opened until the next one is there
+// shall not fail for it (LESSONS P-E11).
+bool Socks5Local::wait_for_link() {
+  if (std::exchange(was_waiting_, true)) return false;
+  link_ = entry_.opener_.await_link(entry_.options_.agent_id,
+                                    Delegate<void()>::bind<&Socks5Local::on_link>(this));
+  if (!link_.active()) return false;
+  phase_ = Phase::opening;
+  timeout_ = entry_.loop_.after(kLinkWait_us, Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
+  return true;
+}
+
+void Socks5Local::on_link() {
+  link_.release();
+  timeout_.cancel();
+  open();
 }
 
 void Socks5Local::on_stream_event(void* user, tmesh_stream* stream, unsigned events) {
@@ -81,12 +104,12 @@ void Socks5Local::on_stream_event(void* user, tmesh_stream* stream, unsigned eve
 
 void Socks5Local::on_result(const tmesh_open_result& result) {
   if (result.accepted) return succeed();
-  if (result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY && !std::exchange(was_legacy_retried_, true)) {
+  if (result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY && std::exchange(allows_strict_, false)) {
     // Requirement B4: once more, on a new stream, without STRICT_OPEN.
     drop_stream();
     const auto level = std::exchange(entry_.is_legacy_logged_, true) ? log::Level::debug : log::Level::info;
     log::write(level, "open_repeated", {{"entry", entry_.options_.name}, {"open_mode", "legacy"}});
-    return open(false);
+    return open();
   }
   log::debug("open_refused", {{"entry", entry_.options_.name},
                               {"stage", tmesh_open_stage_name(result.stage)},
@@ -113,6 +136,7 @@ void Socks5Local::on_flow_done(tmesh_status why) {
 
 void Socks5Local::refuse(Socks5Reply reply) {
   timeout_.cancel();
+  link_.cancel();
   drop_stream();
   if (!tmesh_is_ok(tcp_.send(Socks5Handshake::final_reply(reply)))) return entry_.remove(*this);
   end();
@@ -128,7 +152,11 @@ void Socks5Local::drop_stream() {
 }
 
 void Socks5Local::on_timeout() {
-  if (phase_ == Phase::opening) return refuse(socks5_reply(TMESH_OPEN_TIMEOUT));
+  if (link_.active()) return refuse(socks5_reply(TMESH_OPEN_AGENT_OFFLINE));
+  if (phase_ == Phase::opening) {
+    entry_.opener_.open_timed_out(entry_.options_.agent_id, *stream_);
+    return refuse(socks5_reply(TMESH_OPEN_TIMEOUT));
+  }
   log::debug("handshake_timeout", {{"entry", entry_.options_.name}});
   entry_.remove(*this);
 }

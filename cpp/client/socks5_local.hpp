@@ -34,7 +34,10 @@ class Socks5Local final : private net::TcpHandler {
   void on_broken(tmesh_status why) override;
   static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
 
-  void open(bool allow_strict);
+  void open();
+  // Whether there is a link to wait for; then on_link or on_timeout follows.
+  bool wait_for_link();
+  void on_link();
   void on_result(const tmesh_open_result& result);
   void succeed();
   void refuse(Socks5Reply reply);
@@ -50,7 +53,9 @@ class Socks5Local final : private net::TcpHandler {
   net::Tcp tcp_;
   Socks5Handshake handshake_;
   Phase phase_ = Phase::handshake;
-  bool was_legacy_retried_ = false;
+  bool allows_strict_ = true;  // false: the one legacy retry
+  bool was_waiting_ = false;   // for a link, once
+  Ticket link_;                // while it waits
   Ticket timeout_;
   tmesh_stream* stream_ = nullptr;
   std::optional<session::TcpFlow> flow_;

@@ -4,7 +4,9 @@
 #include <string_view>
 
 #include "core/mux/mux.h"
+#include "cpp/base/delegate.hpp"
 #include "cpp/base/result.hpp"
+#include "cpp/base/ticket.hpp"
 
 namespace tmesh::client {
 
@@ -21,6 +23,13 @@ class StreamOpener {
   // unavailable (no ready link); LIMIT; NO_MEMORY.
   virtual Result<OpenedStream> open_tcp(std::string_view agent_id, std::string_view host, uint16_t port,
                                         bool allow_strict) = 0;
+  // After CLOSED: when a link is on its way (the first one, the successor of one that was
+  // sent away or fell silent), calls `done` once, as soon as it is there or an attempt
+  // failed. An inactive Ticket: none is, do not wait.
+  virtual Ticket await_link(std::string_view agent_id, Delegate<void()> done) = 0;
+  // A strict open of this opener, not released yet, got no answer in its time: the link
+  // may be dead.
+  virtual void open_timed_out(std::string_view agent_id, const tmesh_stream& stream) = 0;
 };
 
 }  // namespace tmesh::client

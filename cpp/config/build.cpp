@@ -36,7 +36,8 @@ void Build::require_readable(std::string_view path) {
 Capabilities build_capabilities(Build& build, const std::string& role) {
   const std::string prefix = role + ".capabilities.";
   return {build.settings.boolean(prefix + "open_result"), build.settings.boolean(prefix + "flow_control"),
-          build.settings.boolean(prefix + "fair_writer")};
+          build.settings.boolean(prefix + "fair_writer"), build.settings.boolean(prefix + "early_data"),
+          build.settings.boolean(prefix + "window_growth")};
 }
 
 Limits build_limits(Build& build, const std::string& role) {

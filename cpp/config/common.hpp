@@ -29,6 +29,8 @@ struct Capabilities {
   bool open_result = true;
   bool flow_control = true;
   bool fair_writer = true;
+  bool early_data = true;     // needs open_result
+  bool window_growth = true;  // needs flow_control
 };
 
 struct Limits {

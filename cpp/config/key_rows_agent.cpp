@@ -74,15 +74,17 @@ constexpr std::array kRows = {
     boolean("agent.capabilities.open_result", "true", kAgent, "speak stream_open_result.v1"),
     boolean("agent.capabilities.flow_control", "true", kAgent, "speak stream_flow_control.v1"),
     boolean("agent.capabilities.fair_writer", "true", kAgent, "announce stream_fair_writer.v1"),
+    boolean("agent.capabilities.early_data", "true", kAgent,
+            "speak stream_early_data.v1 with peers that do; needs open_result"),
+    boolean("agent.capabilities.window_growth", "true", kAgent,
+            "speak stream_window_growth.v1 with peers that do; needs flow_control"),
     bytes("agent.limits.max_window", "16777216", kAgent,
           "largest stream window; lowered to a quarter of memory_budget")
-        .range(262144, kBufferMax)
-        .no_effect("agent.limits.max_window"),
+        .range(262144, kBufferMax),
     bytes("agent.limits.memory_budget", "268435456", kAgent, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("agent.limits.window_violations", Type::rate, "256 in 10s", kAgent,
-         "window violations that end a link")
-        .no_effect("agent.limits.window_violations"),
+         "window violations that end a link"),
     duration("agent.limits.stalled_close_timeout", "60s", kAgent,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

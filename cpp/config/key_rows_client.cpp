@@ -102,15 +102,17 @@ constexpr std::array kRows = {
     boolean("client.capabilities.open_result", "true", kClient, "speak stream_open_result.v1"),
     boolean("client.capabilities.flow_control", "true", kClient, "speak stream_flow_control.v1"),
     boolean("client.capabilities.fair_writer", "true", kClient, "announce stream_fair_writer.v1"),
+    boolean("client.capabilities.early_data", "true", kClient,
+            "speak stream_early_data.v1 with peers that do; needs open_result"),
+    boolean("client.capabilities.window_growth", "true", kClient,
+            "speak stream_window_growth.v1 with peers that do; needs flow_control"),
     bytes("client.limits.max_window", "16777216", kClient,
           "largest stream window; lowered to a quarter of memory_budget")
-        .range(262144, kBufferMax)
-        .no_effect("client.limits.max_window"),
+        .range(262144, kBufferMax),
     bytes("client.limits.memory_budget", "268435456", kClient, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("client.limits.window_violations", Type::rate, "256 in 10s", kClient,
-         "window violations that end a link")
-        .no_effect("client.limits.window_violations"),
+         "window violations that end a link"),
     duration("client.limits.stalled_close_timeout", "60s", kClient,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

@@ -73,14 +73,17 @@ constexpr std::array kRows = {
     boolean("server.capabilities.open_result", "true", kServer, "speak stream_open_result.v1"),
     boolean("server.capabilities.flow_control", "true", kServer, "speak stream_flow_control.v1"),
     boolean("server.capabilities.fair_writer", "true", kServer, "announce stream_fair_writer.v1"),
+    boolean("server.capabilities.early_data", "true", kServer,
+            "speak stream_early_data.v1 with peers that do; needs open_result"),
+    boolean("server.capabilities.window_growth", "true", kServer,
+            "speak stream_window_growth.v1 with peers that do; needs flow_control"),
     bytes("server.limits.max_window", "16777216", kServer,
           "largest stream window; lowered to a quarter of memory_budget")
         .range(262144, kBufferMax),
     bytes("server.limits.memory_budget", "268435456", kServer, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("server.limits.window_violations", Type::rate, "256 in 10s", kServer,
-         "window violations that end a link")
-        .no_effect("server.limits.window_violations"),
+         "window violations that end a link"),
     duration("server.limits.stalled_close_timeout", "60s", kServer,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "core/base/cursor.h"
+#include "core/proto/capability.h"
 #include "core/wire/tls.h"
 
 namespace tmesh::session {
 namespace {
-
-constexpr uint64_t kNever = UINT64_MAX;
 
 std::array<uint8_t, 8> encode_id(uint64_t id) {
   std::array<uint8_t, 8> out;
@@ -29,7 +28,7 @@ uint64_t decode_id(std::span<const uint8_t> payload) {
 }  // namespace
 
 Session::Session(net::Loop& loop, const SessionLife& life, SessionHandler& handler)
-    : timers_(loop), life_(life), handler_(handler), ping_due_us_(loop.now_us() + life.ping_interval_us) {}
+    : timers_(loop), handler_(handler), liveness_(life, loop.now_us()) {}
 
 Result<std::unique_ptr<Session>> Session::open(net::Loop& loop, net::Transport transport, bool is_client,
                                                const tmesh_mux_config& config, const SessionLife& life,
@@ -60,42 +59,62 @@ void Session::goaway() {
   is_draining_ = true;
 }
 
+Liveness::Seen Session::seen() const {
+  return {link_.last_read_us(), link_.bytes_out(), smoothed_rtt_us_};
+}
+
+void Session::expect_answer() {
+  if (!is_up_) return;
+  liveness_.expect_answer(timers_.now_us(), seen());
+  arm();
+}
+
+void Session::doubt() {
+  if (!is_up_) return;
+  liveness_.doubt(timers_.now_us(), seen());
+  arm();
+}
+
+void Session::measure_rtt() {
+  if (!is_up_) return;
+  liveness_.ping_now(timers_.now_us(), kMeasureEvery_us);
+  arm();
+}
+
+void Session::use_extensions(uint32_t named_by_both, bool peer_is_ours) {
+  if (std::exchange(is_extended_, true)) return;
+  tmesh_mux_config& config = mux()->config;
+  config.peer_is_ours = peer_is_ours;
+  config.has_early_data = config.has_open_result && (named_by_both & TMESH_CAP_EARLY_DATA) != 0;
+  config.has_window_growth = config.has_flow_control && (named_by_both & TMESH_CAP_WINDOW_GROWTH) != 0;
+  if (config.has_window_growth) measure_rtt();
+}
+
 void Session::arm() {
-  const uint64_t now = timers_.now_us();
-  const uint64_t read = link_.last_read_us();
-  uint64_t due = kNever;
-  if (life_.ping_interval_us != 0) due = std::min(due, ping_due_us_);
-  if (life_.silence_ping_us != 0) {
-    // Pinged already: nothing tells of a byte that ends this silence, so look again.
-    due = std::min(due, (silence_pinged_us_ == read ? now : read) + life_.silence_ping_us);
-  }
-  if (life_.silence_dead_us != 0) due = std::min(due, read + life_.silence_dead_us);
-  if (due == kNever) return;
-  timer_ = timers_.after(due > now ? due - now : 0, Delegate<void()>::bind<&Session::on_timer>(this));
+  const uint64_t due_us = liveness_.due_us();
+  if (due_us == timer_due_us_ || due_us == Liveness::kNever) return;
+  timer_due_us_ = due_us;
+  const uint64_t now_us = timers_.now_us();
+  timer_ =
+      timers_.after(due_us > now_us ? due_us - now_us : 0, Delegate<void()>::bind<&Session::on_timer>(this));
 }
 
 void Session::on_timer() {
-  const uint64_t now = timers_.now_us();
-  const uint64_t read = link_.last_read_us();
-  const uint64_t silent_us = now > read ? now - read : 0;
-  if (life_.silence_dead_us != 0 && silent_us >= life_.silence_dead_us) {
-    link_.fail(tmesh_err_session(TMESH_E_TIMEOUT));
-    return;
-  }
-  if (life_.silence_ping_us != 0 && silent_us >= life_.silence_ping_us && silence_pinged_us_ != read) {
-    silence_pinged_us_ = read;
-    link_.ws_ping();
-  }
-  if (life_.ping_interval_us != 0 && now >= ping_due_us_) send_ping(now);
-  tmesh_mux_reset_stalled(link_.mux(), now, TMESH_STALLED_LIMIT_US);
+  timer_.release();
+  timer_due_us_ = Liveness::kNever;
+  const uint64_t now_us = timers_.now_us();
+  const Liveness::Verdict verdict = liveness_.judge(now_us, seen());
+  if (verdict.is_dead) return link_.fail(tmesh_err_session(TMESH_E_TIMEOUT));
+  if (verdict.wants_probe) link_.ws_ping();
+  if (verdict.wants_ping) send_ping(now_us);
+  tmesh_mux_reset_stalled(link_.mux(), now_us, TMESH_STALLED_LIMIT_US);
   if (link_.tls() != nullptr && tmesh_tls_records(link_.tls()) > TMESH_TLS_RECORDS_MAX)
     handler_.on_worn_out(*this);
+  if (verdict.is_suspect_now) handler_.on_suspect(*this);
   arm();
 }
 
 void Session::send_ping(uint64_t now_us) {
-  // From now, not from the last due time: after a suspend one PING is enough.
-  ping_due_us_ = now_us + life_.ping_interval_us;
   ping_id_++;
   ping_sent_us_ = now_us;
   send(TMESH_FRAME_PING, encode_id(ping_id_));
@@ -105,6 +124,16 @@ void Session::on_pong(std::span<const uint8_t> payload) {
   if (ping_sent_us_ == 0 || payload.size() != 8 || decode_id(payload) != ping_id_) return;
   rtt_us_ = std::max<uint64_t>(timers_.now_us() - std::exchange(ping_sent_us_, 0), 1);
   smoothed_rtt_us_ = smoothed_rtt_us_ == 0 ? rtt_us_ : (smoothed_rtt_us_ * 7 + rtt_us_) / 8;
+  rtts_us_[rtt_next_++ % kRttSamples] = rtt_us_;
+  tmesh_mux_set_rtt(link_.mux(), lowest_rtt_us());
+}
+
+uint64_t Session::lowest_rtt_us() const {
+  uint64_t lowest_us = 0;
+  for (const uint64_t rtt_us : rtts_us_) {
+    if (rtt_us != 0 && (lowest_us == 0 || rtt_us < lowest_us)) lowest_us = rtt_us;
+  }
+  return lowest_us;
 }
 
 void Session::on_down(tmesh_status why) {

@@ -1,14 +1,14 @@
 // A session: one link, its mux and its life.
 //
 // Owns the link. Knows no role: what hello, metadata and opens mean is the handler's
-// business. It keeps the link alive and judges it dead: protocol PING every
-// ping_interval with round-trip time, a WebSocket ping on a silent link (deployed peers
-// answer it), the end after silence_dead without a single byte (WIRE E; any received
-// byte counts as life, LESSONS P-C5). Its timer also ends streams whose peer forgot them
-// (tmesh_mux_reset_stalled) and notices when a TLS connection is worn out. One thread; time comes from
-// Timers.
+// business. It keeps the link alive, measures its round-trip time and ends it when it is
+// dead (liveness.hpp). Its timer also ends streams whose peer forgot them
+// (tmesh_mux_reset_stalled) and notices when a TLS connection is worn out. One thread;
+// time comes from Timers.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,6 +17,7 @@
 #include "cpp/base/result.hpp"
 #include "cpp/base/timers.hpp"
 #include "cpp/net/link.hpp"
+#include "cpp/session/liveness.hpp"
 
 namespace tmesh::session {
 
@@ -37,21 +38,13 @@ class SessionHandler {
   // The TLS connection has used its keys for as many records as it should: whoever
   // dialled replaces it. May be repeated.
   virtual void on_worn_out(Session&) {}
+  // The peer does not answer: the session takes no opens until a byte arrives, or ends
+  // soon. Told once per doubt; whoever dialled looks for another link.
+  virtual void on_suspect(Session&) {}
 
  protected:
   ~SessionHandler() = default;
 };
-
-struct SessionLife {
-  uint64_t ping_interval_us = 0;  // protocol PING; 0 = none
-  uint64_t silence_ping_us = 0;   // WebSocket ping after this much silence; 0 = none
-  uint64_t silence_dead_us = 0;   // dead after this much silence; 0 = never
-};
-
-// Agents and clients: PING every 20 s (some middle-boxes cut at 30 s), dead after three
-// of them went by without a byte. Servers: WebSocket ping after 25 s, dead after 90 s.
-inline constexpr SessionLife kDialerLife{20'000'000, 0, 62'000'000};
-inline constexpr SessionLife kServerLife{0, 25'000'000, 90'000'000};
 
 class Session final : private net::LinkHandler {
  public:
@@ -73,18 +66,32 @@ class Session final : private net::LinkHandler {
   void stop_opens() { is_draining_ = true; }
   // A WebSocket ping now: whoever lives is heard of within a round trip.
   void probe() { link_.ws_ping(); }
+  // An open left that the peer has to answer: silence from now on is a sign.
+  void expect_answer();
+  // One was not answered in its time: the peer is asked at once whether it lives.
+  void doubt();
+  // PING at once, and from then on: for window growth, and only towards peers of this
+  // project (deployed ones never get a PING from a server).
+  void measure_rtt();
+  // What both ends named in hello and acknowledgement: switches the extensions on that
+  // this link's base allows. The first call counts. peer_is_ours: see tmesh_mux_config.
+  void use_extensions(uint32_t named_by_both, bool peer_is_ours);
   // Ends the link; on_down follows from the loop.
   void fail(tmesh_status why) { link_.fail(why); }
 
-  // The link is up, no GOAWAY was sent or received, and nobody called stop_opens().
-  bool takes_opens() const { return is_up_ && !is_draining_; }
+  // The link is up and not suspect, no GOAWAY was sent or received, and nobody called
+  // stop_opens().
+  bool takes_opens() const { return is_up_ && !is_draining_ && !is_suspect(); }
+  // Probed, and not a byte since (liveness.hpp).
+  bool is_suspect() const { return liveness_.is_suspect(link_.last_read_us()); }
   std::size_t live_streams_count() { return link_.mux()->live_count; }
   // Also those that are over but still need the link: not released by their users, or
   // with something to send.
   bool has_streams() { return link_.mux()->streams.count > 0; }
-  // Last and smoothed round-trip time; 0 = not measured yet.
+  // Last, smoothed and lowest recent round-trip time; 0 = not measured yet.
   uint64_t rtt_us() const { return rtt_us_; }
   uint64_t smoothed_rtt_us() const { return smoothed_rtt_us_; }
+  uint64_t lowest_rtt_us() const;
   uint64_t last_read_us() const { return link_.last_read_us(); }
 
  private:
@@ -96,23 +103,31 @@ class Session final : private net::LinkHandler {
   void on_pong(std::span<const uint8_t> payload) override;
   void on_goaway() override;
 
+  Liveness::Seen seen() const;
   void arm();
   void on_timer();
   void send_ping(uint64_t now_us);
 
+  // Enough to look past one burst of bulk; few enough to follow a path that changed
+  // within two minutes of PINGs.
+  static constexpr std::size_t kRttSamples = 4;
+  static constexpr uint64_t kMeasureEvery_us = 20'000'000;
+
   Timers& timers_;
-  SessionLife life_;
   SessionHandler& handler_;
   net::Link link_;
+  Liveness liveness_;
   Ticket timer_;
+  uint64_t timer_due_us_ = Liveness::kNever;
   bool is_up_ = true;
   bool is_draining_ = false;
-  uint64_t ping_due_us_ = 0;
-  uint64_t silence_pinged_us_ = 0;  // last_read at the time of the last WebSocket ping
+  bool is_extended_ = false;
   uint64_t ping_id_ = 0;
   uint64_t ping_sent_us_ = 0;  // 0 = none outstanding
   uint64_t rtt_us_ = 0;
   uint64_t smoothed_rtt_us_ = 0;
+  std::array<uint64_t, kRttSamples> rtts_us_{};  // a ring; 0 = none yet
+  std::size_t rtt_next_ = 0;
 };
 
 }  // namespace tmesh::session

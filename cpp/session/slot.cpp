@@ -41,17 +41,27 @@ void Slot::rotate(const char* reason) {
   reconnector_.renew();
 }
 
+// A second link beside it: what comes back to life meanwhile goes on until then.
+void Slot::on_suspect(Session& session) {
+  log::warn("link_suspect", {{"slot", number_}, {"streams", session.live_streams_count()}});
+  if (&session == current_.get()) rotate("suspect");
+}
+
+void Slot::doubt(const tmesh_mux* mux) {
+  if (current_ != nullptr && current_->mux() == mux) current_->doubt();
+}
+
 void Slot::on_connected(Connected connected) {
   const tmesh_subprotocol chosen = connected.subprotocol;
   auto session = Session::open(loop_, std::move(connected.transport), true, role_.mux_config(chosen),
-                               kDialerLife, *this, connected.early);
+                               role_.life(), *this, connected.early);
   if (!session) {
     log::warn("link_failed", {{"slot", number_}, {"reason", tmesh_code_name(session.error().code)}});
     return reconnector_.link_ended();
   }
   if (current_ != nullptr) put_aside("rotated");
   current_ = std::move(*session);
-  is_failure_logged_ = false;
+  has_failed_ = false;
   log::info("link_up", {{"slot", number_}, {"sub_protocol", tmesh_subprotocol_name(chosen)}});
   if (has_offer_ && chosen == TMESH_SUBPROTOCOL_NONE) {
     renegotiate_ = timers_.after(kRenegotiateAfter_us, Delegate<void()>::bind<&Slot::on_renegotiate>(this));
@@ -62,13 +72,14 @@ void Slot::on_connected(Connected connected) {
 void Slot::on_connect_failed(const ConnectFailure& failure, uint64_t retry_us) {
   is_rotating_ = false;
   // The first of a series is a warning; the rest would only repeat it.
-  const auto level = std::exchange(is_failure_logged_, true) ? log::Level::debug : log::Level::warn;
+  const auto level = std::exchange(has_failed_, true) ? log::Level::debug : log::Level::warn;
   log::write(level, "connect_failed",
              {{"slot", number_},
               {"stage", failure.stage},
               {"reason", failure.text},
               {"http_status", failure.http_status},
               {"retry_us", retry_us}});
+  role_.on_attempt_failed();
 }
 
 void Slot::on_open(Session& session, tmesh_stream* stream, const tmesh_open_stream& open) {
@@ -93,6 +104,12 @@ void Slot::put_aside(const char* reason) {
   is_rotating_ = false;
   stop_opens(*current_);
   draining_.push_back(std::move(current_));
+  if (draining_.size() > kDrainingMax) {
+    Session& oldest = *draining_.front();
+    log::warn("link_drain_cut", {{"slot", number_}, {"streams", oldest.live_streams_count()}});
+    role_.on_session_over(oldest);
+    draining_.pop_front();
+  }
   if (!sweep_.active()) sweep_ = timers_.after(kSweepEvery_us, Delegate<void()>::bind<&Slot::sweep>(this));
 }
 
@@ -118,6 +135,7 @@ void Slot::sweep() {
 
 void Slot::on_down(Session& session, tmesh_status why) {
   role_.on_session_over(session);
+  if (why.code == TMESH_E_WINDOW_EXCEEDED) log_storm();
   if (&session != current_.get()) {
     draining_.remove_if([&](const auto& s) { return s.get() == &session; });
     return;
@@ -127,6 +145,13 @@ void Slot::on_down(Session& session, tmesh_status why) {
   is_rotating_ = false;
   current_.reset();
   reconnector_.link_ended();
+}
+
+void Slot::log_storm() {
+  const uint64_t now_us = timers_.now_us();
+  if (storm_logged_us_ != 0 && now_us - storm_logged_us_ < kStormLogEvery_us) return;
+  storm_logged_us_ = now_us;
+  log::warn("window_violation_storm", {{"slot", number_}});
 }
 
 void Slot::on_worn_out(Session& session) {

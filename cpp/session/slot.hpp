@@ -2,11 +2,13 @@
 //
 // Owns the reconnector, the current session and those that drain beside it. A session
 // that may take no new streams (GOAWAY) is put aside and a successor connected (reconnector.hpp);
-// one that is to be replaced (rotate) goes on until its successor is there. A link
-// without a selected sub-protocol is renegotiated after five minutes (WIRE D). What the
-// frames mean is the role's business.
+// one that is to be replaced (rotate) goes on until its successor is there, and one that
+// is suspect gets a successor beside it at once (liveness.hpp). A link without a selected
+// sub-protocol is renegotiated after five minutes (WIRE D). What the frames mean is the
+// role's business.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -22,11 +24,15 @@ class SlotRole {
   virtual tmesh_mux_config mux_config(tmesh_subprotocol subprotocol) = 0;
   // A fresh session: send the hello. It is current() from here on.
   virtual void on_session(Session& session, tmesh_subprotocol subprotocol) = 0;
+  // How its sessions are kept alive and judged.
+  virtual SessionLife life() { return kDialerLife; }
   // The session is about to be destroyed.
   virtual void on_session_over(Session& session) = 0;
   virtual void on_open(Session& session, tmesh_stream* stream, const tmesh_open_stream& open) = 0;
   virtual tmesh_status on_control(Session& session, const tmesh_frame_header& header,
                                   std::span<const uint8_t> payload) = 0;
+  // The server was not reached; it will be tried again.
+  virtual void on_attempt_failed() {}
 
  protected:
   ~SlotRole() = default;
@@ -34,6 +40,12 @@ class SlotRole {
 
 class Slot final : private ReconnectorHandler, private SessionHandler {
  public:
+  // Sessions that drain beside the current one. Streams may last for days and links
+  // change for many reasons; each that drains costs a socket here and at the server.
+  static constexpr std::size_t kDrainingMax = 8;
+  // Links that a peer's window violations ended: a broken peer would fill the log.
+  static constexpr uint64_t kStormLogEvery_us = 60'000'000;
+
   // offered: capabilities whose sub-protocols a client offers; has_offer false for agents.
   // number: for the log and the hello, 1-based.
   // timers: the loop, or a test's clock.
@@ -44,14 +56,23 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
 
-  void start() { reconnector_.start(); }
+  void start() {
+    is_started_ = true;
+    reconnector_.start();
+  }
   // No new streams and no reconnect; streams that run go on.
   void drain();
   // Connects a successor while the current session goes on taking streams.
   void rotate(const char* reason);
 
+  // An open on this mux was not answered in its time.
+  void doubt(const tmesh_mux* mux);
+
   // The session for new streams; null when there is none that takes them.
   Session* ready() { return current_ != nullptr && current_->takes_opens() ? current_.get() : nullptr; }
+  // No session is ready, but one is likely to be soon: no attempt has failed since the last
+  // link (or the start).
+  bool is_link_coming() { return is_started_ && !is_stopping_ && !has_failed_ && ready() == nullptr; }
   uint32_t number() const { return number_; }
 
  private:
@@ -63,10 +84,12 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   void on_goaway(Session& session) override;
   void on_down(Session& session, tmesh_status why) override;
   void on_worn_out(Session& session) override;
+  void on_suspect(Session& session) override;
 
   void put_aside(const char* reason);
   void stop_opens(Session& session);
   void sweep();
+  void log_storm();
   void on_renegotiate() { rotate("renegotiate"); }
 
   net::Loop& loop_;
@@ -81,7 +104,9 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   Ticket sweep_;
   bool is_rotating_ = false;
   bool is_stopping_ = false;
-  bool is_failure_logged_ = false;
+  bool is_started_ = false;
+  bool has_failed_ = false;       // an attempt, since the last link
+  uint64_t storm_logged_us_ = 0;  // 0 = never
 };
 
 }  // namespace tmesh::session

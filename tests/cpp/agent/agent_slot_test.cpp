@@ -3,14 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/cpp/agent/fakes.hpp"
+#include "tests/cpp/session/captured_log.hpp"
 #include "tests/cpp/session/fake_server.hpp"
 
 namespace tmesh::agent {
 namespace {
 
+using test::CapturedLog;
 using test::FakeDialer;
 using test::FakeServer;
 using test::Peer;
@@ -35,9 +40,13 @@ struct AgentSlotTest : net::LoopTest {
     config.server.endpoint = {false, "server", server.port(), "/ws/agent"};
   }
   ~AgentSlotTest() override { slot.reset(); }
-  void start() {
+  void make() {
     identity.emplace(AgentIdentity{config, {config.server.endpoint, &token, nullptr}, "agent-1"});
-    slot.emplace(loop(), timers, dialer, *identity, policy, 1);
+    shared.emplace(config);
+    slot.emplace(loop(), timers, dialer, *identity, *shared, policy, 1);
+  }
+  void start() {
+    make();
     slot->start();
     up(0);
   }
@@ -85,6 +94,7 @@ struct AgentSlotTest : net::LoopTest {
   config::AgentConfig config;
   Policy policy;
   std::optional<AgentIdentity> identity;
+  std::optional<AgentShared> shared;
   std::optional<AgentSlot> slot;
 };
 
@@ -128,13 +138,15 @@ TEST_F(AgentSlotTest, TheHelloSaysWhoItIsAndWhatItCan) {
       R"({"agent_id":"home","instance_id":"agent-1","connection_id":"X","node_id":"home","epoch":1,"revision":1,)"
       R"("reported_at":"1970-01-01T00:00:00Z","items":[{"name":"site","source":"env","value":"lab"}],)"
       R"("errors":[{"name":"gone","code":"collection_error","message":"cannot be read"}],)"
-      R"("capabilities":["stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1","tcp","udp","http"]})");
+      R"("capabilities":["stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1",)"
+      R"("stream_early_data.v1","stream_window_growth.v1","tcp","udp","http"]})");
   EXPECT_EQ(server.peer(0).header("Authorization"), "Bearer secret-token-of-the-agent");
   EXPECT_EQ(server.peer(0).header("Sec-WebSocket-Protocol"), "") << "agents offer none (WIRE 2)";
 }
 
 TEST_F(AgentSlotTest, WhatIsSwitchedOffIsNotAnnounced) {
-  config.capabilities = {false, false, false};
+  // The two extensions are on, but mean nothing without what they extend.
+  config.capabilities = {false, false, false, true, true};
   start();
   EXPECT_NE(server.peer(0).controls[0].second.find(R"("capabilities":["tcp","udp","http"])"),
             std::string::npos);
@@ -162,6 +174,98 @@ TEST_F(AgentSlotTest, ARejectedAckKeepsTheLink) {
   EXPECT_FALSE(peer.down);
   auto stream = open(peer, "db");
   ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+}
+
+std::string ack_with(const std::string& capabilities, const std::string& more = "") {
+  return R"({"agent_id":"home","epoch":1,"revision":1,"accepted":true,)" + more + R"("capabilities":[)" +
+         capabilities + "]}";
+}
+
+// Decision 0011: deployed servers echo what they were told.
+TEST_F(AgentSlotTest, AnEchoOfItsOwnListIsNoProofOfOurServer) {
+  config.limits.max_window_bytes = 1'000'000;
+  start();
+  Peer& peer = server.peer(0);
+  auto before = open(peer, "a");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; }));
+  const std::string hello = peer.controls[0].second;
+  const std::size_t at = hello.find("\"capabilities\":[") + 16;
+  peer.control(TMESH_FRAME_AGENT_METADATA_ACK, ack_with(hello.substr(at, hello.find(']', at) - at)));
+  settle(peer);
+  const tmesh_mux_config& mux = slot->current_mux()->config;
+  EXPECT_FALSE(mux.has_early_data);
+  EXPECT_FALSE(mux.has_window_growth) << "a server that queues 262,144 bytes would reset the stream";
+  EXPECT_FALSE(mux.peer_is_ours);
+  EXPECT_TRUE(mux.has_open_result);
+}
+
+TEST_F(AgentSlotTest, ExtensionsBeginWithTheAcknowledgementOfOurServer) {
+  config.limits.max_window_bytes = 1'000'000;
+  start();
+  Peer& peer = server.peer(0);
+  settle(peer);
+  const tmesh_mux_config& mux = slot->current_mux()->config;
+  EXPECT_FALSE(mux.has_early_data);
+  EXPECT_FALSE(mux.has_window_growth) << "never before the acknowledgement was read";
+  EXPECT_FALSE(mux.peer_is_ours);
+  EXPECT_EQ(mux.coalesce_us, TMESH_COALESCE_US) << "a deployed server holds 16 frames (LESSONS Z3)";
+  peer.control(TMESH_FRAME_AGENT_METADATA_ACK,
+               ack_with(R"("stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1",)"
+                        R"("stream_early_data.v1","stream_window_growth.v1")"));
+  settle(peer);
+  EXPECT_EQ(mux.coalesce_us, 0u) << "ours does not";
+  EXPECT_TRUE(mux.has_early_data);
+  EXPECT_TRUE(mux.has_window_growth);
+  EXPECT_TRUE(mux.peer_is_ours);
+  EXPECT_EQ(mux.window_max_bytes, 1'000'000u);
+  ASSERT_TRUE(run_until([&] { return slot->current_mux()->rounds.rtt_us != 0; })) << "measured at once";
+}
+
+TEST_F(AgentSlotTest, AListWithoutOurExtensionsIsNoProofEither) {
+  // A deployed server with a list of its own.
+  start();
+  server.peer(0).control(
+      TMESH_FRAME_AGENT_METADATA_ACK,
+      ack_with(R"("stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1")"));
+  settle(server.peer(0));
+  EXPECT_FALSE(slot->current_mux()->config.peer_is_ours);
+  EXPECT_EQ(slot->current_mux()->config.coalesce_us, TMESH_COALESCE_US);
+}
+
+TEST_F(AgentSlotTest, AnExtensionThatIsSwitchedOffIsNotUsedWhateverTheServerSays) {
+  config.capabilities.early_data = false;
+  config.capabilities.flow_control = false;  // and with it the growth
+  start();
+  EXPECT_EQ(server.peer(0).controls[0].second.find("stream_window_growth"), std::string::npos);
+  server.peer(0).control(TMESH_FRAME_AGENT_METADATA_ACK,
+                         ack_with(R"("stream_early_data.v1","stream_window_growth.v1")"));
+  settle(server.peer(0));
+  EXPECT_FALSE(slot->current_mux()->config.has_early_data);
+  EXPECT_FALSE(slot->current_mux()->config.has_window_growth);
+}
+
+TEST_F(AgentSlotTest, ARefusedHelloSwitchesNothingOn) {
+  start();
+  server.peer(0).control(TMESH_FRAME_AGENT_METADATA_ACK,
+                         R"({"agent_id":"home","epoch":1,"revision":1,"accepted":false,)"
+                         R"("capabilities":["stream_early_data.v1","stream_window_growth.v1"]})");
+  settle(server.peer(0));
+  EXPECT_FALSE(slot->current_mux()->config.has_window_growth);
+}
+
+// LESSONS R25.
+TEST_F(AgentSlotTest, ALowerCeilingOfTheServerIsWarnedOfOncePerValue) {
+  config.connections.max_count = 8;
+  CapturedLog log;
+  start();
+  for (const char* ceiling : {"64", "8", "4", "4", "2", "4", "0"}) {
+    server.peer(0).control(TMESH_FRAME_AGENT_METADATA_ACK,
+                           ack_with("", std::string(R"("max_connections_per_agent":)") + ceiling + ","));
+    settle(server.peer(0));
+  }
+  EXPECT_EQ(log.count("connections_limited"), 2u);
+  EXPECT_EQ(log.count("connections_limited server_max=4 wanted=8"), 1u);
+  EXPECT_EQ(log.count("connections_limited server_max=2 wanted=8"), 1u);
 }
 
 TEST_F(AgentSlotTest, AStrictOpenThatCrossesTheAckIsAnswered) {
@@ -224,6 +328,87 @@ TEST_F(AgentSlotTest, LiveStreamsAreLimited) {
   EXPECT_EQ(c->stream->result.stage, TMESH_STAGE_QUEUE);
   EXPECT_EQ(c->stream->result.code, TMESH_OPEN_QUEUE_FULL);
   EXPECT_EQ(dialer.targets.started().size(), 2u) << "a refused open makes no dial (LESSONS R21)";
+}
+
+// LESSONS R21: of the agent, whatever link they come over.
+TEST_F(AgentSlotTest, LiveStreamsAreLimitedOverAllLinks) {
+  config.streams.active_max = 2;
+  start();
+  AgentSlot other(loop(), timers, dialer, *identity, *shared, policy, 2);
+  other.start();
+  Peer& first = server.peer(0);
+  Peer& second = up(1);
+  auto a = open(first, "a");
+  auto b = open(second, "b");
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
+  auto c = open(first, "c");
+  auto d = open(second, "d");
+  for (auto* refused : {&c, &d}) {
+    ASSERT_TRUE(run_until([&] { return (*refused)->stream->state == TMESH_STREAM_RESET; }));
+    EXPECT_EQ((*refused)->stream->result.stage, TMESH_STAGE_QUEUE);
+    EXPECT_EQ((*refused)->stream->result.code, TMESH_OPEN_QUEUE_FULL);
+  }
+  EXPECT_EQ(dialer.targets.started().size(), 2u);
+  EXPECT_EQ(shared->ceiling.count(), 2u);
+}
+
+// LESSONS R27: one place per stream, whichever way it ends.
+TEST_F(AgentSlotTest, EveryEndOfAStreamGivesItsPlaceBackOnce) {
+  config.streams.active_max = 3;
+  start();
+  Peer& peer = server.peer(0);
+  for (int round = 0; round < 20; round++) {
+    auto reset = open(peer, "reset");
+    auto refused = open(peer, "refused");
+    auto flows = open(peer, "flows");
+    ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 3; }));
+    EXPECT_EQ(shared->ceiling.count(), 3u);
+    auto full = open(peer, "full");
+    ASSERT_TRUE(run_until([&] { return full->stream->state == TMESH_STREAM_RESET; }));
+    EXPECT_EQ(shared->ceiling.count(), 3u) << "what had no place gives none back";
+    reset->release();
+    dialer.targets.end("refused", FakeDialer::failed(TMESH_E_REFUSED));
+    Target target;
+    dialer.targets.end("flows", target.dialled());
+    ASSERT_TRUE(run_until([&] { return shared->ceiling.count() == 1; }));
+    target.far->finish();
+    flows->finish();
+    ASSERT_TRUE(run_until([&] { return shared->ceiling.count() == 0; })) << round;
+  }
+  auto last = open(peer, "last");
+  ASSERT_TRUE(run_until([&] { return shared->ceiling.count() == 1; }));
+  last->release();
+  peer.link.close();
+  ASSERT_TRUE(run_until([&] { return shared->ceiling.count() == 0; })) << "the end of the link is one too";
+}
+
+TEST_F(AgentSlotTest, WithoutAConfiguredLimitThereIsNone) {
+  config.streams.active_max = 0;
+  start();
+  std::vector<std::unique_ptr<PeerStream>> streams;
+  for (int i = 0; i < 150; i++) streams.push_back(open(server.peer(0), "x"));
+  ASSERT_TRUE(run_until([&] { return shared->ceiling.count() == 150; }));
+}
+
+TEST_F(AgentSlotTest, ConfiguredWindowViolationsEndTheLink) {
+  config.limits.window_violations_count = 2;
+  make();
+  slot->start();
+  timers.advance(0);
+  ASSERT_TRUE(run_until([&] { return server.has_request(0); }));
+  Peer& peer = server.peer(0);
+  peer.reply(peer.switching(""));
+  for (uint32_t id = 1; id <= 3; id++) {
+    peer.reply(test::raw_frame(TMESH_FRAME_OPEN_STREAM,
+                               R"({"protocol":"tcp","target_host":"a","target_port":80})", id,
+                               TMESH_WINDOW_INITIAL_BYTES));
+  }
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 3; }));
+  peer.reply(test::raw_window_update_of_zero(1));
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
+  EXPECT_NE(slot->current_mux(), nullptr);
+  peer.reply(test::raw_window_update_of_zero(2));
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().empty() && slot->current_mux() == nullptr; }));
 }
 
 TEST_F(AgentSlotTest, ALostLinkDoesNotCutWhatItsServerHadFinished) {

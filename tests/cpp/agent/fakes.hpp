@@ -14,7 +14,8 @@ namespace tmesh::test {
 class FakeTimers final : public Timers {
  public:
   uint64_t now_us() const override { return now_us_; }
-  int64_t wall_us() const override { return 0; }
+  int64_t wall_us() const override { return wall_us_; }
+  void set_wall(int64_t us) { wall_us_ = us; }
   Ticket after(uint64_t delay_us, Delegate<void()> done) override {
     const uint64_t id = ++last_id_;
     timers_.emplace(std::pair(now_us_ + delay_us, id), done);
@@ -34,10 +35,20 @@ class FakeTimers final : public Timers {
     }
     now_us_ = until_us;
   }
+  // The machine slept: what became due meanwhile runs once, and late.
+  void jump(uint64_t us) {
+    now_us_ += us;
+    const auto due = timers_.upper_bound(std::pair(now_us_, UINT64_MAX));
+    const std::vector<std::pair<std::pair<uint64_t, uint64_t>, Delegate<void()>>> late(timers_.begin(), due);
+    for (const auto& [key, done] : late) {
+      if (timers_.erase(key) != 0) done();
+    }
+  }
   std::size_t count() const { return timers_.size(); }
 
  private:
   uint64_t now_us_ = 1'000'000'000;
+  int64_t wall_us_ = 0;
   uint64_t last_id_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, Delegate<void()>> timers_;
 };

@@ -32,7 +32,7 @@ struct TargetStreamTest : net::LoopTest {
   void on_accept(int fd, const net::Peer&) { accepted.push_back(fd); }
   void on_open(tmesh_stream* stream, const tmesh_open_stream& open) {
     targets.push_back(std::make_unique<TargetStream>(
-        loop(), stream, TargetStream::Over::bind<&TargetStreamTest::on_over>(this)));
+        loop(), stream, Ticket(), TargetStream::Over::bind<&TargetStreamTest::on_over>(this)));
     targets.back()->place = std::prev(targets.end());
     targets.back()->start(*executor, open);
   }

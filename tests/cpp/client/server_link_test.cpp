@@ -91,7 +91,8 @@ TEST_F(ServerLinkTest, TheHelloIsTheFirstFrameOnAMetadataLink) {
   EXPECT_EQ(hello.process_start_at.unix_s, 1'700'000'000);
   ASSERT_EQ(hello.agent_id_count, 1u);
   EXPECT_STREQ(hello.agent_ids[0], "home");
-  EXPECT_EQ(hello.capabilities, TMESH_CAP_OPEN_RESULT | TMESH_CAP_FLOW_CONTROL | TMESH_CAP_FAIR_WRITER);
+  EXPECT_EQ(hello.capabilities, TMESH_CAP_OPEN_RESULT | TMESH_CAP_FLOW_CONTROL | TMESH_CAP_FAIR_WRITER |
+                                    TMESH_CAP_EARLY_DATA | TMESH_CAP_WINDOW_GROWTH);
   tmesh_client_metadata_free(&hello);
 }
 
@@ -127,6 +128,179 @@ TEST_F(ServerLinkTest, AnAckOfAnyKindNeverEndsTheLink) {
   ASSERT_TRUE(run_until([&] { return !server.last().pongs.empty(); }));
   EXPECT_FALSE(server.last().down.has_value());
   EXPECT_EQ(refusal(), TMESH_OK);
+}
+
+// WIRE E: an extension is used between our own ends, and only once that is proven.
+TEST_F(ServerLinkTest, ExtensionsBeginWithTheAcknowledgementOfOurServer) {
+  config.limits.max_window_bytes = 1'000'000;
+  up_from_start();
+  tmesh_mux* const mux = open().stream->mux;
+  ASSERT_TRUE(run_until([&] { return server.last().controls.size() == 1; }));
+  EXPECT_FALSE(mux->config.has_early_data);
+  EXPECT_FALSE(mux->config.has_window_growth) << "never before the acknowledgement was read";
+  EXPECT_FALSE(mux->config.peer_is_ours);
+  tmesh_client_metadata_ack ack{};
+  ack.is_accepted = true;
+  ack.capabilities = ~0u;
+  server.last().control(TMESH_FRAME_CLIENT_METADATA_ACK, encode(ack));
+  ASSERT_TRUE(run_until([&] { return mux->config.peer_is_ours; }));
+  EXPECT_TRUE(mux->config.has_early_data);
+  EXPECT_TRUE(mux->config.has_window_growth);
+  EXPECT_EQ(mux->config.window_max_bytes, 1'000'000u);
+  ASSERT_TRUE(run_until([&] { return mux->rounds.rtt_us != 0; })) << "the path is measured at once";
+}
+
+TEST_F(ServerLinkTest, AnAcknowledgementOfADeployedServerSwitchesNothingOn) {
+  up_from_start();
+  tmesh_mux* const mux = open().stream->mux;
+  server.last().control(TMESH_FRAME_CLIENT_METADATA_ACK,
+                        R"({"client_instance_id":"c","instance_id":"s","connection_id":"x","revision":1,)"
+                        R"("accepted":true})");
+  server.last().control(TMESH_FRAME_PING, "after");
+  ASSERT_TRUE(run_until([&] { return !server.last().pongs.empty(); }));
+  EXPECT_FALSE(mux->config.has_early_data);
+  EXPECT_FALSE(mux->config.has_window_growth);
+  EXPECT_FALSE(mux->config.peer_is_ours);
+}
+
+TEST_F(ServerLinkTest, ARefusedHelloSwitchesNothingOn) {
+  up_from_start();
+  tmesh_mux* const mux = open().stream->mux;
+  tmesh_client_metadata_ack no{};
+  no.capabilities = ~0u;
+  no.error_count = 1;
+  no.errors[0] = {"client_metadata", "invalid_payload", ""};
+  server.last().control(TMESH_FRAME_CLIENT_METADATA_ACK, encode(no));
+  server.last().control(TMESH_FRAME_PING, "after");
+  ASSERT_TRUE(run_until([&] { return !server.last().pongs.empty(); }));
+  EXPECT_FALSE(mux->config.has_window_growth);
+}
+
+TEST_F(ServerLinkTest, OnlyWhatBothNamedIsUsed) {
+  struct Row {
+    bool early, growth;
+    uint32_t acked;
+    bool has_early, has_growth;
+  };
+  for (const Row& row : {Row{true, true, TMESH_CAP_EARLY_DATA, true, false},
+                         Row{true, true, TMESH_CAP_WINDOW_GROWTH, false, true},
+                         Row{true, true, TMESH_CAP_OPEN_RESULT, false, false},
+                         Row{false, true, ~0u, false, true}, Row{true, false, ~0u, true, false}}) {
+    link.reset();
+    server.peers.clear();
+    config.capabilities.early_data = row.early;
+    config.capabilities.window_growth = row.growth;
+    up_from_start();
+    tmesh_mux* const mux = open().stream->mux;
+    tmesh_client_metadata_ack ack{};
+    ack.is_accepted = true;
+    ack.capabilities = row.acked;
+    server.last().control(TMESH_FRAME_CLIENT_METADATA_ACK, encode(ack));
+    ASSERT_TRUE(run_until([&] { return mux->config.peer_is_ours; }));
+    EXPECT_EQ(mux->config.has_early_data, row.has_early) << row.acked;
+    EXPECT_EQ(mux->config.has_window_growth, row.has_growth) << row.acked;
+  }
+}
+
+// Requirement E5, limits.window_violations.
+TEST_F(ServerLinkTest, ConfiguredWindowViolationsEndTheLink) {
+  config.limits.window_violations_count = 2;
+  config.limits.window_violations_interval_us = 60'000'000;
+  start();
+  auto& peer = server.last();
+  peer.reply(peer.switching(tmesh_subprotocol_name(TMESH_SUBPROTOCOL_FLOW_CONTROL)));
+  ASSERT_TRUE(run_until([&] { return refusal("") != TMESH_E_CLOSED; }));
+  tmesh_mux* const mux = open().stream->mux;
+  open();
+  peer.reply(test::raw_window_update_of_zero(1));
+  ASSERT_TRUE(run_until([&] { return mux->stats.window_violations_count == 1; }));
+  EXPECT_EQ(refusal(), TMESH_OK) << "one broken stream is no broken peer";
+  peer.reply(test::raw_window_update_of_zero(2));
+  ASSERT_TRUE(run_until([&] { return peer.is_eof || peer.down.has_value(); }));
+}
+
+// LESSONS P-E1: the peer's kernel takes everything, and nobody answers.
+TEST_F(ServerLinkTest, AnOpenNobodyAnswersOnASilentLinkIsAskedAbout) {
+  identity.life = {0, 0, 0, 20'000, 0, 100'000};
+  start();
+  auto& peer = server.last();
+  peer.reply(peer.switching(tmesh_subprotocol_name(TMESH_SUBPROTOCOL_FLOW_CONTROL)));
+  ASSERT_TRUE(run_until([&] { return refusal("") != TMESH_E_CLOSED; }));
+  ASSERT_FALSE(run_until([&] { return refusal("") == TMESH_E_CLOSED; }, 200'000)) << "silence alone is none";
+  open();
+  ASSERT_TRUE(run_until([&] { return refusal("") == TMESH_E_CLOSED; }));
+  ASSERT_TRUE(run_until([&] { return server.has_request(1); })) << "a fresh link is on its way";
+  up(TMESH_SUBPROTOCOL_METADATA, 1);
+  EXPECT_TRUE(open().is_strict);
+}
+
+TEST_F(ServerLinkTest, ATimedOutOpenIsAskedAbout) {
+  up_from_start();
+  const OpenedStream opened = open();
+  link->open_timed_out(*opened.stream);
+  ASSERT_TRUE(run_until([&] { return !server.last().streams.empty(); }));
+  EXPECT_EQ(refusal(), TMESH_OK) << "the link answers the probe";
+}
+
+struct Waiter {
+  void on_wake() {
+    wakes++;
+    if (next != nullptr) next->ticket.cancel();
+  }
+  void wait(ServerLink& link) { ticket = link.await_link(Delegate<void()>::bind<&Waiter::on_wake>(this)); }
+  Ticket ticket;
+  Waiter* next = nullptr;  // ended by this one
+  std::size_t wakes = 0;
+};
+
+TEST_F(ServerLinkTest, WhoWaitsForALinkIsToldOnceWhenItIsThere) {
+  link.emplace(loop(), dialer, identity, "home", 1);
+  Waiter too_early;
+  too_early.wait(*link);
+  EXPECT_FALSE(too_early.ticket.active()) << "nothing is on its way";
+  link.reset();
+  start();
+  Waiter waiters[4];
+  for (Waiter& w : waiters) w.wait(*link);
+  waiters[1].ticket.cancel();
+  waiters[2].next = &waiters[3];
+  up();
+  EXPECT_EQ(waiters[0].wakes, 1u);
+  EXPECT_EQ(waiters[1].wakes, 0u);
+  EXPECT_EQ(waiters[2].wakes, 1u);
+  EXPECT_EQ(waiters[3].wakes, 0u) << "cancelled by its neighbour";
+  ASSERT_TRUE(run_until([&] { return server.last().controls.size() == 1; }));
+  Waiter late;
+  late.wait(*link);
+  EXPECT_FALSE(late.ticket.active()) << "there is one";
+}
+
+TEST_F(ServerLinkTest, WhoWaitsForALinkIsToldWhenAnAttemptFailsAndThenNobodyWaits) {
+  start();
+  Waiter waiter;
+  waiter.wait(*link);
+  server.last().reply("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+  ASSERT_TRUE(run_until([&] { return waiter.wakes == 1; }));
+  Waiter late;
+  late.wait(*link);
+  EXPECT_FALSE(late.ticket.active());
+  up(TMESH_SUBPROTOCOL_METADATA, 1);
+  EXPECT_EQ(waiter.wakes, 1u);
+}
+
+TEST_F(ServerLinkTest, AfterAGoawayALinkIsOnItsWay) {
+  up_from_start();
+  server.last().control(TMESH_FRAME_GOAWAY);
+  ASSERT_TRUE(run_until([&] { return refusal("") == TMESH_E_CLOSED; }));
+  Waiter waiter;
+  waiter.wait(*link);
+  EXPECT_TRUE(waiter.ticket.active());
+  up(TMESH_SUBPROTOCOL_METADATA, 1);
+  EXPECT_EQ(waiter.wakes, 1u);
+  link->drain();
+  Waiter late;
+  late.wait(*link);
+  EXPECT_FALSE(late.ticket.active()) << "never while draining";
 }
 
 TEST_F(ServerLinkTest, WhatAnOpenSays) {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/loop/loop.h"
 #include "cpp/client/socks5_entry.hpp"
@@ -64,12 +67,28 @@ struct Opener final : StreamOpener {
     return OpenedStream{stream, params.is_strict};
   }
 
+  Ticket await_link(std::string_view agent_id, Delegate<void()> done) override {
+    EXPECT_EQ(agent_id, "home");
+    if (!is_link_coming) return {};
+    waiting.push_back(done);
+    return Ticket(this, 0, [](void* self, uint64_t) { static_cast<Opener*>(self)->waiting.clear(); });
+  }
+  // The link is there, or is not to be had.
+  void wake() { std::exchange(waiting, {}).at(0)(); }
+  void open_timed_out(std::string_view agent_id, const tmesh_stream& stream) override {
+    EXPECT_EQ(stream.mux, mux);
+    timed_out.emplace_back(agent_id);
+  }
+
   struct Call {
     std::string agent_id, host;
     uint16_t port;
     bool allow_strict;
   };
   std::vector<Call> calls;
+  std::vector<std::string> timed_out;  // agents
+  bool is_link_coming = false;
+  std::vector<Delegate<void()>> waiting;
   tmesh_mux* mux = nullptr;
   bool is_strict = true;
   bool ignores_wish = false;  // strict whatever the entry asks for

@@ -58,6 +58,52 @@ TEST_F(Socks5EntryTest, LimitsOfOurOwnAreAGeneralFailure) {
   }
 }
 
+// LESSONS P-E11: a server that restarts fails no new stream.
+TEST_F(Socks5EntryTest, AnOpenWaitsForALinkThatIsOnItsWay) {
+  make();
+  opener.refusal = TMESH_E_CLOSED;
+  opener.is_link_coming = true;
+  RawClient browser(entry->port());
+  browser.send(kGreeting + kRequest + "early");
+  ASSERT_TRUE(run_until([&] { return opener.waiting.size() == 1; }));
+  run_for(20'000);
+  EXPECT_EQ(browser.pump().received, kChosen) << "neither refused nor served";
+  opener.refusal = TMESH_OK;
+  opener.wake();
+  ASSERT_TRUE(run_until([&] { return server.last().streams.size() == 1; }));
+  far().answer(tmesh_open_accept());
+  ASSERT_TRUE(run_until([&] { return far().received == "early"; }));
+  EXPECT_TRUE(browser.pump().received.starts_with(kChosen + reply(0)));
+  EXPECT_EQ(opener.calls.size(), 2u);
+}
+
+TEST_F(Socks5EntryTest, ALinkThatDoesNotComeIsAgentUnavailable) {
+  make();
+  opener.refusal = TMESH_E_CLOSED;
+  opener.is_link_coming = true;
+  RawClient browser(entry->port());
+  browser.send(kGreeting + kRequest);
+  ASSERT_TRUE(run_until([&] { return opener.waiting.size() == 1; }));
+  opener.wake();  // the attempt failed
+  expect_end(browser, kChosen + reply(4));
+  EXPECT_TRUE(opener.waiting.empty()) << "once is enough";
+}
+
+TEST_F(Socks5EntryTest, ABrowserThatLeavesWhileItWaitsIsForgotten) {
+  make();
+  opener.refusal = TMESH_E_CLOSED;
+  opener.is_link_coming = true;
+  {
+    RawClient browser(entry->port());
+    browser.send(kGreeting + kRequest);
+    ASSERT_TRUE(run_until([&] { return opener.waiting.size() == 1; }));
+    const linger now{1, 0};
+    ::setsockopt(browser.fd(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  }
+  ASSERT_TRUE(run_until([&] { return entry->locals_count() == 0; }));
+  EXPECT_TRUE(opener.waiting.empty());
+}
+
 TEST_F(Socks5EntryTest, AnOpenThatTakesTooLongIsTimeoutAndResetsOnlyThatStream) {
   options.open_timeout_us = 30'000;
   make();
@@ -70,6 +116,7 @@ TEST_F(Socks5EntryTest, AnOpenThatTakesTooLongIsTimeoutAndResetsOnlyThatStream) 
   EXPECT_FALSE(browser.is_reset);
   ASSERT_TRUE(run_until([&] { return far().over.has_value(); }));
   EXPECT_FALSE(other_far.over.has_value());
+  EXPECT_EQ(opener.timed_out, std::vector<std::string>{"home"}) << "the link is asked whether it lives";
   other_far.send("still here");
   ASSERT_TRUE(run_until([&] { return other.pump().received.ends_with("still here"); }));
   EXPECT_EQ(entry->locals_count(), 1u);

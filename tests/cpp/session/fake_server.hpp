@@ -36,6 +36,29 @@ inline tmesh_mux_config mux_config(bool is_opener, bool is_strict = true, bool h
   return c;
 }
 
+// A protocol frame as an unmasked WebSocket message.
+inline std::string raw_frame(uint8_t type, std::string_view payload = {}, uint32_t stream_id = 0,
+                             uint32_t window_bytes = 0) {
+  std::string out("\x82\x10", 2);
+  out[1] = static_cast<char>(TMESH_FRAME_HEADER_BYTES + payload.size());
+  out.resize(2 + TMESH_FRAME_HEADER_BYTES);
+  out.append(payload);
+  tmesh_frame_header header{};
+  header.type = type;
+  header.stream_id = stream_id;
+  header.window_bytes = window_bytes;
+  header.length_bytes = static_cast<uint32_t>(payload.size());
+  EXPECT_TRUE(tmesh_is_ok(tmesh_frame_header_encode(reinterpret_cast<uint8_t*>(out.data()) + 2, &header)));
+  return out;
+}
+
+// A window violation, which our own encoder would not write.
+inline std::string raw_window_update_of_zero(uint32_t stream_id) {
+  std::string out = raw_frame(TMESH_FRAME_WINDOW_UPDATE, {}, stream_id, 1);
+  out.back() = '\0';
+  return out;
+}
+
 // A stream at the accepting end: collects what arrives, writes what it is told.
 struct PeerStream {
   explicit PeerStream(tmesh_stream* s, const tmesh_open_stream& o) : stream(s), open(o) {

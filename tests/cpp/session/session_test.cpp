@@ -11,6 +11,7 @@ namespace tmesh::session {
 namespace {
 
 using test::FakeServer;
+using test::raw_frame;
 
 struct Handler : SessionHandler {
   void on_open(Session&, tmesh_stream* stream, const tmesh_open_stream& open) override {
@@ -36,6 +37,11 @@ struct Handler : SessionHandler {
     if (owner != nullptr) owner->reset();
   }
 
+  void on_suspect(Session& s) override {
+    suspects_count++;
+    EXPECT_FALSE(s.takes_opens());
+  }
+
   std::unique_ptr<Session>* owner = nullptr;  // to be destroyed in on_down
   std::string opened_host;
   int control_type = -1;
@@ -44,6 +50,7 @@ struct Handler : SessionHandler {
   std::size_t goaways_count = 0;
   bool took_opens_at_goaway = false;
   std::size_t downs_count = 0;
+  std::size_t suspects_count = 0;
   std::optional<tmesh_status> down;
 };
 
@@ -114,19 +121,6 @@ class SessionTest : public net::LoopTest {
   std::unique_ptr<Session> session;
 };
 
-// A protocol frame as an unmasked WebSocket message.
-std::string raw_frame(uint8_t type, std::string_view payload = {}) {
-  std::string out("\x82\x10", 2);
-  out[1] = static_cast<char>(TMESH_FRAME_HEADER_BYTES + payload.size());
-  out.resize(2 + TMESH_FRAME_HEADER_BYTES);
-  out.append(payload);
-  tmesh_frame_header header{};
-  header.type = type;
-  header.length_bytes = static_cast<uint32_t>(payload.size());
-  EXPECT_TRUE(tmesh_is_ok(tmesh_frame_header_encode(reinterpret_cast<uint8_t*>(out.data()) + 2, &header)));
-  return out;
-}
-
 TEST_F(SessionTest, PingsGoOutAtTheIntervalAndMeasureTheRoundTrip) {
   connect_links({10'000, 0, 0});
   EXPECT_EQ(session->rtt_us(), 0u) << "nothing was measured yet";
@@ -181,6 +175,92 @@ TEST_F(SessionTest, ASilentLinkIsPingedOnceByWebSocket) {
   ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_PING) == 2; }));
   EXPECT_EQ(ws_frames(TMESH_WS_OP_BINARY), 0u);
   EXPECT_FALSE(is_down());
+}
+
+// Patience with opens, with PINGs, with a probe.
+constexpr SessionLife kQuickDoubt{0, 0, 0, 20'000, 0, 40'000};
+
+TEST_F(SessionTest, AnUnansweredOpenIsProbedThenSuspectThenDead) {
+  connect(kQuickDoubt);
+  session->expect_answer();
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_PING) == 1; }));
+  EXPECT_TRUE(session->takes_opens());
+  ASSERT_TRUE(run_until([&] { return handler.suspects_count == 1; }));
+  EXPECT_TRUE(session->is_suspect());
+  ASSERT_TRUE(run_until([&] { return is_down(); }));
+  EXPECT_EQ(handler.down->code, TMESH_E_TIMEOUT);
+  EXPECT_EQ(handler.suspects_count, 1u);
+}
+
+TEST_F(SessionTest, AByteMakesASuspectTakeOpensAgain) {
+  connect(kQuickDoubt);
+  session->doubt();
+  ASSERT_TRUE(run_until([&] { return handler.suspects_count == 1; }));
+  EXPECT_FALSE(session->takes_opens());
+  peer().reply(std::string("\x8A\x00", 2));
+  ASSERT_TRUE(run_until([&] { return session->takes_opens(); }));
+  run_for(150'000);
+  EXPECT_FALSE(is_down());
+}
+
+TEST_F(SessionTest, OpensOnALivingLinkRaiseNoDoubt) {
+  connect_links({0, 0, 0, 200'000, 0, 40'000});
+  peer().on_stream = [](test::PeerStream& s) { s.answer(tmesh_open_accept()); };
+  for (std::size_t n = 1; n <= 100; n++) {
+    tmesh_stream* const stream = open_stream();
+    ASSERT_NE(stream, nullptr);
+    tmesh_stream_attach(stream, nullptr, [](void*, tmesh_stream*, unsigned) {});
+    session->expect_answer();
+    ASSERT_TRUE(run_until([&] { return stream->state == TMESH_STREAM_OPEN; }));
+    tmesh_stream_release(stream);
+  }
+  EXPECT_EQ(handler.suspects_count, 0u);
+}
+
+TEST_F(SessionTest, MeasuringStartsAtOnceAndGivesTheMuxTheLowestRoundTrip) {
+  connect({0, 0, 0});
+  run_for(20'000);
+  EXPECT_EQ(ws_frames(TMESH_WS_OP_BINARY), 0u) << "a server sends no PING by itself";
+  // Four answers after known times, the second one the fastest; then two slow ones more.
+  uint64_t lowest_us = 0;
+  const uint64_t delays_us[] = {30'000, 2'000, 40'000, 40'000, 40'000, 40'000};
+  for (std::size_t n = 1; n <= 6; n++) {
+    session->measure_rtt();
+    ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_BINARY) == n; }));
+    run_for(delays_us[n - 1]);
+    peer().reply(raw_frame(TMESH_FRAME_PONG, std::string(7, '\0') + static_cast<char>(n)));
+    const uint64_t before_us = session->rtt_us();
+    ASSERT_TRUE(run_until([&] { return session->rtt_us() != before_us; }));
+    EXPECT_EQ(session->mux()->rounds.rtt_us, session->lowest_rtt_us());
+    if (n == 2) lowest_us = session->rtt_us();
+    if (n >= 2 && n <= 5) {
+      EXPECT_EQ(session->lowest_rtt_us(), lowest_us) << n;
+    }
+  }
+  EXPECT_GT(session->lowest_rtt_us(), lowest_us) << "an old path is forgotten";
+}
+
+TEST_F(SessionTest, ExtensionsNeedWhatTheyExtendAndAreSetOnce) {
+  connect({0, 0, 0});
+  tmesh_mux_config& config = session->mux()->config;
+  config.has_flow_control = false;
+  session->use_extensions(TMESH_CAP_EARLY_DATA | TMESH_CAP_WINDOW_GROWTH, true);
+  EXPECT_TRUE(config.has_early_data);
+  EXPECT_FALSE(config.has_window_growth) << "no windows, nothing to grow";
+  EXPECT_TRUE(config.peer_is_ours);
+  session->use_extensions(0, false);
+  EXPECT_TRUE(config.has_early_data);
+  EXPECT_TRUE(config.peer_is_ours);
+  run_for(20'000);
+  EXPECT_EQ(ws_frames(TMESH_WS_OP_BINARY), 0u) << "nothing to measure for";
+}
+
+TEST_F(SessionTest, WindowGrowthMeasuresAtOnce) {
+  connect({0, 0, 0});
+  session->use_extensions(TMESH_CAP_WINDOW_GROWTH, true);
+  EXPECT_TRUE(session->mux()->config.has_window_growth);
+  EXPECT_FALSE(session->mux()->config.has_early_data);
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_BINARY) == 1; }));
 }
 
 TEST_F(SessionTest, ALinkWithoutAByteIsDead) {

@@ -39,6 +39,9 @@ struct Role : SlotRole {
     return tmesh_ok();
   }
 
+  SessionLife life() override { return session_life; }
+
+  SessionLife session_life = kDialerLife;  // on the loop's own clock
   bool is_opener = true;
   std::vector<Session*> made;
   std::vector<tmesh_subprotocol> subprotocols;
