@@ -1,9 +1,12 @@
-// Ceilings on live streams per token and per agent (LESSONS R21, R27).
+// Ceilings on what one key may hold at a time: live streams per token and per agent
+// (LESSONS R21, R27), links per token.
 //
-// A slot is claimed before its stream is visible to anybody and given back exactly once,
-// by the destructor of whoever holds it. One thread. The owner outlives the slots.
+// A slot is claimed before what it stands for is visible to anybody and given back exactly
+// once, by the destructor of whoever holds it. Nothing is kept about a key without slots.
+// One thread. The owner outlives the slots.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,71 +16,91 @@
 
 namespace tmesh::server {
 
-class ActiveSlots {
+class KeyedSlots {
  public:
   // 0 = no ceiling.
-  ActiveSlots(uint64_t per_token_max, uint64_t per_agent_max)
-      : per_token_max_(per_token_max), per_agent_max_(per_agent_max) {}
+  explicit KeyedSlots(uint64_t per_key_max) : per_key_max_(per_key_max) {}
+  KeyedSlots(const KeyedSlots&) = delete;
+  KeyedSlots& operator=(const KeyedSlots&) = delete;
 
   class Slot {
    public:
     Slot() = default;
-    Slot(Slot&& other) noexcept
-        : owner_(std::exchange(other.owner_, nullptr)), token_(other.token_), agent_(other.agent_) {}
+    Slot(Slot&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), place_(other.place_) {}
     Slot& operator=(Slot&& other) noexcept {
       if (this != &other) {
         give_back();
         owner_ = std::exchange(other.owner_, nullptr);
-        token_ = other.token_;
-        agent_ = other.agent_;
+        place_ = other.place_;
       }
       return *this;
     }
     ~Slot() { give_back(); }
 
    private:
-    friend class ActiveSlots;
-    using Counts = std::map<std::string, uint64_t, std::less<>>;
+    friend class KeyedSlots;
     void give_back() {
-      if (ActiveSlots* owner = std::exchange(owner_, nullptr)) owner->release(token_, agent_);
+      if (KeyedSlots* owner = std::exchange(owner_, nullptr)) {
+        if (--place_->second == 0) owner->counts_.erase(place_);
+      }
     }
-    ActiveSlots* owner_ = nullptr;
-    Counts::iterator token_;
-    Counts::iterator agent_;
+    KeyedSlots* owner_ = nullptr;
+    std::map<std::string, uint64_t, std::less<>>::iterator place_;
+  };
+
+  // nullopt: the ceiling is reached; nothing was counted.
+  std::optional<Slot> claim(std::string_view key) {
+    auto place = counts_.find(key);
+    if (place == counts_.end()) place = counts_.try_emplace(std::string(key), 0).first;
+    if (per_key_max_ != 0 && place->second >= per_key_max_) return std::nullopt;
+    place->second++;
+    Slot slot;
+    slot.owner_ = this;
+    slot.place_ = place;
+    return slot;
+  }
+
+  // Keys that hold slots, and how many one holds.
+  std::size_t keys_count() const { return counts_.size(); }
+  uint64_t count(std::string_view key) const {
+    const auto place = counts_.find(key);
+    return place == counts_.end() ? 0 : place->second;
+  }
+
+ private:
+  const uint64_t per_key_max_;
+  std::map<std::string, uint64_t, std::less<>> counts_;
+};
+
+// A live stream's place under both of its ceilings.
+class ActiveSlots {
+ public:
+  // 0 = no ceiling.
+  ActiveSlots(uint64_t per_token_max, uint64_t per_agent_max)
+      : by_token_(per_token_max), by_agent_(per_agent_max) {}
+
+  struct Slot {
+    KeyedSlots::Slot token;
+    KeyedSlots::Slot agent;
   };
 
   // nullopt: a ceiling is reached; nothing was counted.
   std::optional<Slot> claim(std::string_view token_id, std::string_view agent_id) {
-    const auto token = by_token_.try_emplace(std::string(token_id), 0).first;
-    const auto agent = by_agent_.try_emplace(std::string(agent_id), 0).first;
-    const bool fits = (per_token_max_ == 0 || token->second < per_token_max_) &&
-                      (per_agent_max_ == 0 || agent->second < per_agent_max_);
-    token->second++;
-    agent->second++;
-    if (!fits) {
-      release(token, agent);
-      return std::nullopt;
-    }
-    Slot slot;
-    slot.owner_ = this;
-    slot.token_ = token;
-    slot.agent_ = agent;
-    return slot;
+    auto token = by_token_.claim(token_id);
+    if (!token) return std::nullopt;
+    auto agent = by_agent_.claim(agent_id);
+    if (!agent) return std::nullopt;
+    return Slot{std::move(*token), std::move(*agent)};
   }
 
-  std::size_t tokens_count() const { return by_token_.size(); }
-  std::size_t agents_count() const { return by_agent_.size(); }
+  std::size_t tokens_count() const { return by_token_.keys_count(); }
+  std::size_t agents_count() const { return by_agent_.keys_count(); }
+  uint64_t streams_of_token(std::string_view token_id) const { return by_token_.count(token_id); }
+  uint64_t streams_of_agent(std::string_view agent_id) const { return by_agent_.count(agent_id); }
 
  private:
-  void release(Slot::Counts::iterator token, Slot::Counts::iterator agent) {
-    if (--token->second == 0) by_token_.erase(token);
-    if (--agent->second == 0) by_agent_.erase(agent);
-  }
-
-  const uint64_t per_token_max_;
-  const uint64_t per_agent_max_;
-  Slot::Counts by_token_;
-  Slot::Counts by_agent_;
+  KeyedSlots by_token_;
+  KeyedSlots by_agent_;
 };
 
 }  // namespace tmesh::server

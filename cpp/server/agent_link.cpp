@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpp/base/log.hpp"
+#include "cpp/server/link_config.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -32,10 +33,6 @@ constexpr tmesh_metadata_error kRevisionConflict{"revision", "revision_conflict"
                                                  "same revision, other content"};
 constexpr tmesh_metadata_error kTooMany{"connection_id", "invalid_metadata", "the agent has too many links"};
 
-uint32_t offered_capabilities(const config::Capabilities& c) {
-  return TMESH_CAP_PROTOCOLS | tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
-}
-
 // Deployed servers take the node id for an agent that does not say its instance.
 const char* instance_of(const tmesh_agent_metadata& metadata) {
   return metadata.instance_id[0] != '\0' ? metadata.instance_id : metadata.node_id;
@@ -59,16 +56,10 @@ AgentLink::~AgentLink() {
 }
 
 Result<void> AgentLink::start(net::Transport transport, std::span<const uint8_t> early) {
-  tmesh_mux_config mux{};
-  mux.is_opener = true;
+  tmesh_mux_config mux = link_mux_config(config_, true);
   mux.has_open_result = false;  // until the hello says so
   mux.has_flow_control = false;
   mux.resets_unknown_data = false;  // deployed servers ignore it on this side (WIRE 1.11)
-  mux.initial_window_bytes = static_cast<uint32_t>(config_.stream.initial_window_bytes);
-  mux.window_threshold_bytes = static_cast<uint32_t>(config_.stream.window_update_threshold_bytes);
-  mux.inbound_max_bytes = TMESH_WINDOW_INITIAL_BYTES;
-  mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
-  mux.streams_max = static_cast<uint32_t>(config_.stream.active_per_link_max);
   auto session =
       session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
   if (!session) return std::unexpected(session.error());
@@ -168,17 +159,20 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
   hello_deadline_.cancel();
   is_registered_ = true;
   // By what it announced, not by what this server has switched on.
-  is_ours_ = (hello.capabilities & TMESH_CAP_FAIR_WRITER) != 0;
+  is_ours_ = is_peer_ours(hello.capabilities);
   node_id_ = hello.node_id;
   instance_id_ = instance_of(hello);
   revision_ = hello.revision;
   revision_hash_ = payload_hash_;
-  capabilities_ = tmesh_capability_intersect(hello.capabilities, offered_capabilities(config_.capabilities));
+  // Never the protocol names that our agents announce: an acknowledgement that names them
+  // is the echo of a deployed server, which knows none of the extensions (WIRE 1.6.4).
+  capabilities_ = tmesh_capability_intersect(hello.capabilities, enabled_capabilities(config_.capabilities));
   tmesh_mux_config& mux = session_->mux()->config;
   mux.has_open_result = (capabilities_ & TMESH_CAP_OPEN_RESULT) != 0;
   mux.has_flow_control =
       config_.capabilities.flow_control && tmesh_capability_agent_has_windows(capabilities_);
   send_ack(&hello, false, nullptr);
+  session_->use_extensions(capabilities_, is_ours_);
   log::info("agent_link_up", {{"agent", agent_id},
                               {"open_mode", mux.has_open_result ? "strict" : "legacy"},
                               {"links", registry_.links_count(agent_id)}});
@@ -230,7 +224,7 @@ void AgentLink::on_goaway(session::Session&) {}  // the session takes no opens f
 
 void AgentLink::on_down(session::Session&, tmesh_status why) {
   log::info("agent_link_down", {{"agent", identity_.agent_id}, {"reason", tmesh_code_name(why.code)}});
-  owner_.on_agent_link_down(*this);
+  owner_.on_agent_link_down(*this, why);
 }
 
 }  // namespace tmesh::server

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -21,8 +22,8 @@ class AgentLink;
 
 class AgentLinkOwner {
  public:
-  // The link is over: destroy it.
-  virtual void on_agent_link_down(AgentLink& link) = 0;
+  // The link is over, and why: destroy it.
+  virtual void on_agent_link_down(AgentLink& link, tmesh_status why) = 0;
 
  protected:
   ~AgentLinkOwner() = default;
@@ -61,6 +62,8 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   void on_replaced() override;
 
   const Identity& identity() const { return identity_; }
+
+  std::list<std::unique_ptr<AgentLink>>::iterator place;  // in the owner's list
 
  private:
   void on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;

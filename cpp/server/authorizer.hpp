@@ -1,15 +1,21 @@
-// Whether a client's token may open one stream. Blocking: runs on a database worker.
+// Whether a client's token may open a stream. Blocking: runs on a database worker.
 // Borrows the database; keeps nothing between calls (the cache is a decorator of
 // its own).
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cpp/base/result.hpp"
 #include "cpp/server/target.hpp"
+#include "cpp/server/token_validity.hpp"
 #include "cpp/storage/db.hpp"
+#include "cpp/storage/records.hpp"
 #include "cpp/storage/timestamp.hpp"
 
 namespace tmesh::server {
@@ -35,6 +41,9 @@ class Authorizer {
   // Rows read for one decision. An agent with more policies is refused: the decision
   // would take longer than an open may.
   static constexpr int policies_max = 10'000;
+  // Policies kept in memory during one call, beside those of one agent; what is beyond is
+  // read again.
+  static constexpr std::size_t policies_kept_max = 4096;
 
   Authorizer(storage::Db& db, storage::WallClock clock) : db_(db), clock_(clock) {}
 
@@ -45,10 +54,25 @@ class Authorizer {
   // the decision rests on is malformed. Every other code: the database failed. All of
   // them mean: refuse.
   Result<Grant> authorize(const StreamRequest& request);
+  // Several requests on one view of the database, which begins within the call; answers in
+  // the order of the requests. Rows that several of them rest on are read once.
+  std::vector<Result<Grant>> authorize(std::span<const StreamRequest> requests);
 
  private:
-  Result<Grant> decide(const StreamRequest& request, Target target);
-  Result<bool> any_policy_allows(const std::string& agent_id, const Target& target);
+  // What the decisions about one token and one agent rest on, apart from the policies.
+  using Rights = Result<LiveToken>;
+  using Policies = std::vector<storage::PolicyRecord>;
+  // Read within the present view; empty outside of a call.
+  struct View {
+    std::map<std::pair<std::string, std::string>, Rights> rights;  // by token and agent
+    std::map<std::string, Policies> policies;                      // by agent
+    std::size_t policies_count = 0;
+  };
+
+  Result<Grant> decide(const StreamRequest& request, View& view);
+  const Rights& rights(const StreamRequest& request, View& view);
+  Rights read_rights(const StreamRequest& request);
+  Result<bool> any_policy_allows(const std::string& agent_id, const Target& target, View& view);
 
   storage::Db& db_;
   storage::WallClock clock_;

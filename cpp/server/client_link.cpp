@@ -1,5 +1,6 @@
 #include "cpp/server/client_link.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -7,13 +8,14 @@
 #include "core/proto/metadata.h"
 #include "cpp/base/log.hpp"
 #include "cpp/base/random.hpp"
+#include "cpp/server/link_config.hpp"
 
 namespace tmesh::server {
 namespace {
 
-uint32_t offered_capabilities(const config::Capabilities& c) {
-  return tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
-}
+// A deployed V9 client fails its user's write when more than 256 KiB of an upload are not
+// credited, so it gets its credit in eighths of that and not in halves (LESSONS Z5).
+constexpr uint32_t kPromptThresholdBytes = TMESH_WINDOW_INITIAL_BYTES / 8;
 
 }  // namespace
 
@@ -30,16 +32,11 @@ ClientLink::ClientLink(net::Loop& loop, const config::ServerConfig& config, Iden
 ClientLink::~ClientLink() = default;
 
 Result<void> ClientLink::start(net::Transport transport, std::span<const uint8_t> early) {
-  tmesh_mux_config mux{};
-  mux.is_opener = false;
+  tmesh_mux_config mux = link_mux_config(config_, false);
   mux.has_open_result = tmesh_subprotocol_is_strict(subprotocol_);
   mux.has_flow_control = tmesh_subprotocol_has_windows(subprotocol_);
   mux.resets_unknown_data = true;
-  mux.initial_window_bytes = static_cast<uint32_t>(config_.stream.initial_window_bytes);
-  mux.window_threshold_bytes = static_cast<uint32_t>(config_.stream.window_update_threshold_bytes);
-  mux.inbound_max_bytes = TMESH_WINDOW_INITIAL_BYTES;
-  mux.outbound_max_bytes = TMESH_WINDOW_LEGACY_CAP_BYTES;
-  mux.streams_max = static_cast<uint32_t>(config_.stream.active_per_link_max);
+  mux.window_threshold_bytes = std::min(mux.window_threshold_bytes, kPromptThresholdBytes);
   auto session =
       session::Session::open(loop_, std::move(transport), false, mux, session::kServerLife, *this, early);
   if (!session) return std::unexpected(session.error());
@@ -51,43 +48,61 @@ Result<void> ClientLink::start(net::Transport transport, std::span<const uint8_t
 }
 
 void ClientLink::on_open(session::Session&, tmesh_stream* stream, const tmesh_open_stream& open) {
+  expect_hello(false);
   owner_.on_client_open(*this, stream, open);
+}
+
+// The first frame of a client under the `.metadata` sub-protocol is its hello. One that
+// begins otherwise is told so, once, and stays (WIRE 1.6.6).
+bool ClientLink::expect_hello(bool is_hello) {
+  if (!std::exchange(is_first_frame_, false) || is_hello) return true;
+  if (!tmesh_subprotocol_has_hello(subprotocol_)) return true;
+  send_ack(0, "client_hello", "invalid_frame");
+  return false;
 }
 
 tmesh_status ClientLink::on_control(session::Session&, const tmesh_frame_header& header,
                                     std::span<const uint8_t> payload) {
-  const bool is_first = std::exchange(is_first_frame_, false);
-  if (header.type != TMESH_FRAME_CLIENT_HELLO && header.type != TMESH_FRAME_CLIENT_METADATA_UPDATE) {
+  const bool is_hello = header.type == TMESH_FRAME_CLIENT_HELLO;
+  if (!expect_hello(is_hello)) return tmesh_ok();
+  if (!is_hello && header.type != TMESH_FRAME_CLIENT_METADATA_UPDATE) {
     return tmesh_ok();  // agents' and trace frames mean nothing here
   }
   // Types 16-18 exist only where the sub-protocol says so; a peer that sends them
   // elsewhere gets no answer it could not read.
   if (!tmesh_subprotocol_has_hello(subprotocol_)) return tmesh_ok();
-  if (is_first && header.type != TMESH_FRAME_CLIENT_HELLO) {
-    send_ack(0, 0, "client_hello", "invalid_frame");
-    return tmesh_ok();
-  }
   auto metadata = std::make_unique<tmesh_client_metadata>();
   std::memset(metadata.get(), 0, sizeof *metadata);
   tmesh_metadata_error why{};
   if (!tmesh_is_ok(tmesh_client_metadata_decode(metadata.get(), payload.data(), payload.size()))) {
-    send_ack(0, 0, "client_metadata", "invalid_payload");
+    send_ack(0, "client_metadata", "invalid_payload");
     return tmesh_ok();
   }
   if (!tmesh_client_metadata_check(metadata.get(), &why)) {
-    send_ack(metadata->revision, 0, why.name, why.code);
+    send_ack(metadata->revision, why.name, why.code);
   } else {
     instance_id_ = metadata->instance_id;
-    send_ack(metadata->revision,
-             tmesh_capability_intersect(metadata->capabilities, offered_capabilities(config_.capabilities)),
-             nullptr, nullptr);
+    if (is_hello && !std::exchange(has_hello_, true)) {
+      capabilities_ =
+          tmesh_capability_intersect(metadata->capabilities, enabled_capabilities(config_.capabilities));
+      send_ack(metadata->revision, nullptr, nullptr);
+      use_extensions(is_peer_ours(metadata->capabilities));
+    } else {
+      send_ack(metadata->revision, nullptr, nullptr);
+    }
   }
   tmesh_client_metadata_free(metadata.get());
   return tmesh_ok();
 }
 
-void ClientLink::send_ack(uint64_t revision, uint32_t capabilities, const char* error_name,
-                          const char* error_code) {
+void ClientLink::use_extensions(bool peer_is_ours) {
+  session_->use_extensions(capabilities_, peer_is_ours);
+  if (!peer_is_ours) return;
+  // A program of ours waits for its credit as long as it must.
+  session_->mux()->config.window_threshold_bytes = link_mux_config(config_, false).window_threshold_bytes;
+}
+
+void ClientLink::send_ack(uint64_t revision, const char* error_name, const char* error_code) {
   auto ack = std::make_unique<tmesh_client_metadata_ack>();
   std::memset(ack.get(), 0, sizeof *ack);
   ack->client_instance_id = instance_id_.c_str();
@@ -95,7 +110,7 @@ void ClientLink::send_ack(uint64_t revision, uint32_t capabilities, const char* 
   ack->connection_id = connection_id_.c_str();
   ack->revision = revision;
   ack->is_accepted = error_code == nullptr;
-  ack->capabilities = capabilities;
+  ack->capabilities = error_code == nullptr ? capabilities_ : 0;
   if (error_code != nullptr) {
     ack->errors[0] = {error_name, error_code, ""};
     ack->error_count = 1;
@@ -112,7 +127,7 @@ void ClientLink::on_goaway(session::Session&) {}
 
 void ClientLink::on_down(session::Session&, tmesh_status why) {
   log::info("client_link_down", {{"link", id_}, {"reason", tmesh_code_name(why.code)}});
-  owner_.on_client_link_down(*this);
+  owner_.on_client_link_down(*this, why);
 }
 
 }  // namespace tmesh::server

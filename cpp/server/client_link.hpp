@@ -8,6 +8,7 @@
 
 #include "core/proto/capability.h"
 #include "cpp/config/server.hpp"
+#include "cpp/server/active_slots.hpp"
 #include "cpp/server/credential_service.hpp"
 #include "cpp/session/session.hpp"
 
@@ -19,8 +20,8 @@ class ClientLinkOwner {
  public:
   // A valid OPEN_STREAM: attach to the stream before returning.
   virtual void on_client_open(ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) = 0;
-  // The link is over: destroy it.
-  virtual void on_client_link_down(ClientLink& link) = 0;
+  // The link is over, and why: destroy it.
+  virtual void on_client_link_down(ClientLink& link, tmesh_status why) = 0;
 
  protected:
   ~ClientLinkOwner() = default;
@@ -38,7 +39,13 @@ class ClientLink final : private session::SessionHandler {
 
   const Identity& identity() const { return identity_; }
   uint64_t id() const { return id_; }
+  // What the client was told this link is called.
+  const std::string& connection_id() const { return connection_id_; }
   std::size_t streams_count() { return session_->live_streams_count(); }
+  const tmesh_mux* mux() const { return session_->mux(); }
+
+  std::list<std::unique_ptr<ClientLink>>::iterator place;  // in the owner's list
+  KeyedSlots::Slot slot;                                   // of its token
 
  private:
   void on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;
@@ -46,8 +53,11 @@ class ClientLink final : private session::SessionHandler {
                           std::span<const uint8_t> payload) override;
   void on_goaway(session::Session& session) override;
   void on_down(session::Session& session, tmesh_status why) override;
+  // Whether the frame at hand may be looked at: false for a first one that is no hello.
+  bool expect_hello(bool is_hello);
+  void use_extensions(bool peer_is_ours);
   // error_code null: accepted.
-  void send_ack(uint64_t revision, uint32_t capabilities, const char* error_name, const char* error_code);
+  void send_ack(uint64_t revision, const char* error_name, const char* error_code);
 
   net::Loop& loop_;
   const config::ServerConfig& config_;
@@ -57,8 +67,10 @@ class ClientLink final : private session::SessionHandler {
   ClientLinkOwner& owner_;
   std::unique_ptr<session::Session> session_;
   const std::string connection_id_;
-  std::string instance_id_;  // of the client, from its hello
+  std::string instance_id_;    // of the client, from its hello
+  uint32_t capabilities_ = 0;  // what both ends named
   bool is_first_frame_ = true;
+  bool has_hello_ = false;
 };
 
 }  // namespace tmesh::server

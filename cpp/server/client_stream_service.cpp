@@ -33,16 +33,17 @@ void ClientStreamService::open(std::string_view token_id, uint64_t link_id, tmes
   flow.start(token_id, link_id, client_key);
 }
 
-void ClientStreamService::on_opened(tmesh_stream* client_side, tmesh_stream* agent_side,
-                                    ActiveSlots::Slot slot, uint64_t client_key) {
-  relays_.emplace_back(client_side, agent_side, std::move(slot), client_key,
-                       StreamRelay::Done::bind<&ClientStreamService::on_relay_done>(this));
-  relays_.back().place = std::prev(relays_.end());
+void ClientStreamService::on_opened(std::list<StreamRelay>& made, unsigned agent_events) {
+  relays_.splice(relays_.end(), made);
+  StreamRelay& relay = relays_.back();
+  relay.place = std::prev(relays_.end());
+  relay.take_over(StreamRelay::Done::bind<&ClientStreamService::on_relay_done>(this));
   stats_.opened_count++;
   // Installed first, then answered (requirement C7): DATA behind the answer finds its relay.
-  const auto accepted = tmesh_open_accept();
-  tmesh_stream_answer(client_side, &accepted);
-  relays_.back().start();
+  relay.answer_client(tmesh_open_accept());
+  // The answer itself was for the flow: the agent may have RESET behind it, and the relay
+  // hears of that in an event of its own, after what came before the RESET.
+  relay.agent_event(agent_events & ~TMESH_STREAM_EV_RESULT);
 }
 
 void ClientStreamService::on_flow_over(OpenFlow& flow) {

@@ -26,6 +26,7 @@ class ClientStreamService final : private OpenFlowOwner {
   struct Stats {
     uint64_t opened_count = 0;
     uint64_t capability_gap_count = 0;
+    uint64_t capacity_refused_count = 0;  // error_class capacity (LESSONS R26), also by the agent
     uint64_t rapid_reset_refused_count = 0;
   };
 
@@ -44,10 +45,10 @@ class ClientStreamService final : private OpenFlowOwner {
   const Stats& stats() const { return stats_; }
 
  private:
-  void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
-                 uint64_t client_key) override;
+  void on_opened(std::list<StreamRelay>& made, unsigned agent_events) override;
   void on_flow_over(OpenFlow& flow) override;
   void on_capability_gap() override { stats_.capability_gap_count++; }
+  void on_capacity_refusal() override { stats_.capacity_refused_count++; }
   void on_cancelled(uint64_t client_key) override { cancels_.note(client_key, timers_.now_us()); }
   void on_relay_done(StreamRelay& relay, tmesh_status why);
 

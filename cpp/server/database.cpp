@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "cpp/storage/audit_repository.hpp"
+
 namespace tmesh::server {
 
 Database::Database(std::unique_ptr<storage::Db> db)
@@ -16,12 +18,12 @@ Result<std::unique_ptr<Database>> Database::create(net::Loop& loop, std::unique_
   auto workers = net::Workers::create(loop, 1, kPendingMax);
   if (!workers) return std::unexpected(workers.error());
   database->workers_ = std::move(*workers);
+  database->opens_.emplace(*database->workers_, database->authorizer_, kPendingMax);
   return database;
 }
 
 Result<Ticket> Database::authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) {
-  return workers_->submit([this, request = std::move(request)] { return authorizer_.authorize(request); },
-                          done);
+  return opens_->submit(std::move(request), done);
 }
 
 Result<Ticket> Database::authenticate(const Secret& secret, TokenType type,
@@ -41,6 +43,17 @@ Result<Ticket> Database::recheck(std::vector<std::string> token_ids, std::option
   return workers_->submit([this, ids = std::move(token_ids),
                            known_revision] { return credentials_.recheck(ids, known_revision); },
                           done);
+}
+
+Result<Ticket> Database::append_audit(storage::AuditRecord row, Delegate<void(Result<void>)> done) {
+  return workers_->submit(
+      [this, row = std::move(row)]() -> Result<void> {
+        Result<storage::Transaction> tx = storage::Transaction::write(*db_);
+        if (!tx) return std::unexpected(tx.error());
+        if (Result<void> added = storage::AuditRepository::append(*tx, row); !added) return added;
+        return tx->commit();
+      },
+      done);
 }
 
 Result<Ticket> Database::ping(Delegate<void(bool)> done) {

@@ -7,14 +7,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cpp/base/redact.hpp"
 #include "cpp/net/workers.hpp"
+#include "cpp/server/authorize_queue.hpp"
 #include "cpp/server/authorizer.hpp"
 #include "cpp/server/credential_service.hpp"
 #include "cpp/storage/db.hpp"
+#include "cpp/storage/records.hpp"
 
 namespace tmesh::server {
 
@@ -30,8 +33,9 @@ class Database final : public StreamAuthorizer {
  public:
   // Waiting calls beyond the open executor's own bound: upgrades and health checks.
   static constexpr std::size_t kPendingMax = 4096;
-  // How long its connection may wait for another process's write. The only write here is
-  // the note of a token's last use, which may be missed; every open waits behind it.
+  // How long its connection may wait for another process's write. The only writes here are
+  // the note of a token's last use and rows of the audit log, which may be missed; every
+  // open waits behind them.
   static constexpr int kBusyTimeout_ms = 250;
 
   // Takes a connection whose schema was checked.
@@ -44,6 +48,8 @@ class Database final : public StreamAuthorizer {
   // CredentialService::recheck.
   Result<Ticket> recheck(std::vector<std::string> token_ids, std::optional<uint64_t> known_revision,
                          Delegate<void(Result<TokenRecheck>)> done);
+  // Adds one row to the audit log.
+  Result<Ticket> append_audit(storage::AuditRecord row, Delegate<void(Result<void>)> done);
   // Reads one row.
   Result<Ticket> ping(Delegate<void(bool)> done);
 
@@ -53,7 +59,8 @@ class Database final : public StreamAuthorizer {
   std::unique_ptr<storage::Db> db_;
   CredentialService credentials_;
   Authorizer authorizer_;
-  std::unique_ptr<net::Workers> workers_;  // last: ends its thread before the rest goes
+  std::unique_ptr<net::Workers> workers_;  // ends its thread before the rest goes
+  std::optional<AuthorizeQueue> opens_;    // last: its batch is a job of the workers
 };
 
 }  // namespace tmesh::server

@@ -13,31 +13,38 @@ void OpenJob::finish() {
 
 bool OpenExecutor::submit(OpenJob& job, std::string_view token_id, uint64_t link_id) {
   TMESH_ASSERT(job.state_ == OpenJob::State::idle);
-  const auto link = links_.try_emplace(link_id).first;
-  if (waiting_count_ >= limits_.pending_max ||
-      link->second.waiting.size() >= std::max<std::size_t>(limits_.pending_max / 2, 1)) {
+  const auto [link, is_new] = links_.try_emplace(link_id);
+  OpenLinkQueue& queue = link->second;
+  if (is_new) {
+    queue.token = tokens_.try_emplace(std::string(token_id)).first;
+    queue.token->second.links_count++;
+  }
+  if (!has_room(queue)) {
     stats_.refused_count++;
     drop_link_if_idle(link);
     return false;
   }
-  if (link->second.token_id.empty()) link->second.token_id = token_id;
   job.executor_ = this;
   job.state_ = OpenJob::State::waiting;
   job.link_ = link;
-  link->second.waiting.push_back(&job);
-  job.place_ = std::prev(link->second.waiting.end());
+  job.place_ = queue.waiting.insert(queue.waiting.end(), &job);
+  queue.token->second.waiting_count++;
   waiting_count_++;
-  if (link->second.waiting.size() == 1) {
-    const auto [turn, is_new] = tokens_.try_emplace(link->second.token_id);
-    if (is_new) token_ring_.push_back(link->second.token_id);
-    turn->second.links.push_back(link_id);
-  }
+  update_turn(queue);
   wake();
   return true;
 }
 
+bool OpenExecutor::has_room(const OpenLinkQueue& queue) const {
+  if (waiting_count_ >= limits_.pending_max) return false;
+  if (queue.waiting.size() >= std::max<std::size_t>(limits_.pending_max / 2, 1)) return false;
+  if (waiting_count_ < limits_.pending_max - limits_.pending_max / 8) return true;
+  // Sixteen of 1024: a page that opens, not a flood.
+  return queue.token->second.waiting_count < std::max<std::size_t>(limits_.pending_max / 64, 1);
+}
+
 void OpenExecutor::wake() {
-  if (wake_.active() || waiting_count_ == 0 || running_count_ >= limits_.concurrent_max) return;
+  if (wake_.active() || ring_.empty() || running_count_ >= limits_.concurrent_max) return;
   wake_ = timers_.after(0, Delegate<void()>::bind<&OpenExecutor::run_waiting>(this));
 }
 
@@ -47,36 +54,25 @@ void OpenExecutor::run_waiting() {
   }
 }
 
-// One job of the next token that has a link with room; false if there is none.
+// One job of the next token's next link; false if no link can start one.
 bool OpenExecutor::start_next() {
-  for (std::size_t tokens = token_ring_.size(); tokens > 0; tokens--) {
-    token_ring_.splice(token_ring_.end(), token_ring_, token_ring_.begin());
-    const std::string& token = token_ring_.back();
-    TokenTurn& turn = tokens_.at(token);
-    for (std::size_t links = turn.links.size(); links > 0; links--) {
-      turn.links.splice(turn.links.end(), turn.links, turn.links.begin());
-      const auto link = links_.find(turn.links.back());
-      OpenLinkQueue& queue = link->second;
-      if (queue.running_count >= limits_.per_link_max) continue;
-      OpenJob& job = *queue.waiting.front();
-      queue.waiting.pop_front();
-      waiting_count_--;
-      if (queue.waiting.empty()) {
-        turn.links.pop_back();
-        if (turn.links.empty()) {
-          tokens_.erase(token);
-          token_ring_.pop_back();
-        }
-      }
-      job.state_ = OpenJob::State::running;
-      queue.running_count++;
-      running_count_++;
-      stats_.started_count++;
-      job.on_run();  // may finish, destroy itself, or submit others
-      return true;
-    }
-  }
-  return false;
+  if (ring_.empty()) return false;
+  OpenToken& token = *ring_.front();
+  OpenLinkQueue& queue = *token.turns.front();
+  // Their next turns come after everybody's.
+  ring_.splice(ring_.end(), ring_, ring_.begin());
+  token.turns.splice(token.turns.end(), token.turns, token.turns.begin());
+  OpenJob& job = *queue.waiting.front();
+  queue.waiting.pop_front();
+  queue.token->second.waiting_count--;
+  waiting_count_--;
+  job.state_ = OpenJob::State::running;
+  queue.running_count++;
+  running_count_++;
+  stats_.started_count++;
+  update_turn(queue);
+  job.on_run();  // may finish, destroy itself, or submit others
+  return true;
 }
 
 void OpenExecutor::release(OpenJob& job) {
@@ -87,22 +83,34 @@ void OpenExecutor::release(OpenJob& job) {
     running_count_--;
   } else {
     queue.waiting.erase(job.place_);
+    queue.token->second.waiting_count--;
     waiting_count_--;
-    if (queue.waiting.empty()) {
-      const auto turn = tokens_.find(queue.token_id);
-      turn->second.links.remove(link->first);
-      if (turn->second.links.empty()) {
-        token_ring_.remove(turn->first);
-        tokens_.erase(turn);
-      }
-    }
   }
+  update_turn(queue);
   drop_link_if_idle(link);
   wake();
 }
 
+// Whether the link takes part in the turns follows from its counts.
+void OpenExecutor::update_turn(OpenLinkQueue& queue) {
+  const bool can_start = !queue.waiting.empty() && queue.running_count < limits_.per_link_max;
+  if (can_start == queue.is_in_turn) return;
+  queue.is_in_turn = can_start;
+  OpenToken& token = queue.token->second;
+  if (can_start) {
+    if (token.turns.empty()) token.place = ring_.insert(ring_.end(), &token);
+    queue.turn = token.turns.insert(token.turns.end(), &queue);
+  } else {
+    token.turns.erase(queue.turn);
+    if (token.turns.empty()) ring_.erase(token.place);
+  }
+}
+
 void OpenExecutor::drop_link_if_idle(Links::iterator link) {
-  if (link->second.running_count == 0 && link->second.waiting.empty()) links_.erase(link);
+  if (link->second.running_count > 0 || !link->second.waiting.empty()) return;
+  const auto token = link->second.token;
+  links_.erase(link);
+  if (--token->second.links_count == 0) tokens_.erase(token);
 }
 
 }  // namespace tmesh::server

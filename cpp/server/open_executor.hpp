@@ -1,10 +1,12 @@
 // Admission of opens (requirements C7, C8): how many run, how many wait, who is next.
 //
 // At most concurrent_max jobs run, per link at most per_link_max; at most pending_max
-// wait, per link half of that. Waiting jobs start round-robin over tokens, and within
-// a token over its links, so that one client's flood delays another's single open by
-// one turn. Nothing runs inside submit(): jobs start from the loop. One thread;
-// allocates per waiting job.
+// wait, per link half of that, and the last eighth is for tokens that hardly wait for
+// anything, so that a token with many links cannot have all others refused. Waiting jobs start round-robin
+// over tokens, and within a token over its links, so that one client's flood delays another's single open by
+// one turn. Only links that can start something take part in the turns, so a step costs
+// the same however many links wait at their limit. Nothing runs inside submit(): jobs
+// start from the loop. One thread; allocates per waiting job.
 #pragma once
 
 #include <cstddef>
@@ -46,10 +48,21 @@ class OpenJob {
   std::list<OpenJob*>::iterator place_;
 };
 
+struct OpenLinkQueue;
+
+struct OpenToken {
+  std::size_t links_count = 0;            // of those that have a job
+  std::size_t waiting_count = 0;          // jobs on all of them
+  std::list<OpenLinkQueue*> turns;        // its links that can start one, next first
+  std::list<OpenToken*>::iterator place;  // in the ring, while there are turns
+};
+
 struct OpenLinkQueue {
-  std::string token_id;
+  std::map<std::string, OpenToken, std::less<>>::iterator token;
   std::size_t running_count = 0;
   std::list<OpenJob*> waiting;
+  std::list<OpenLinkQueue*>::iterator turn;  // while is_in_turn
+  bool is_in_turn = false;                   // something waits and there is room to run it
 };
 
 class OpenExecutor {
@@ -80,23 +93,20 @@ class OpenExecutor {
   friend class OpenJob;
   using Links = std::map<uint64_t, OpenLinkQueue>;
 
-  // Per token: its links that have waiting jobs and room to run one, in turn.
-  struct TokenTurn {
-    std::list<uint64_t> links;
-  };
-
+  bool has_room(const OpenLinkQueue& queue) const;
   void wake();
   void run_waiting();
   bool start_next();
   void release(OpenJob& job);
+  void update_turn(OpenLinkQueue& queue);
   void drop_link_if_idle(Links::iterator link);
 
   Timers& timers_;
   const Limits limits_;
   Stats stats_;
   Links links_;
-  std::list<std::string> token_ring_;        // tokens with waiting jobs, next first
-  std::map<std::string, TokenTurn> tokens_;  // of the ring
+  std::map<std::string, OpenToken, std::less<>> tokens_;
+  std::list<OpenToken*> ring_;  // tokens that can start something, next first
   std::size_t running_count_ = 0;
   std::size_t waiting_count_ = 0;
   Ticket wake_;

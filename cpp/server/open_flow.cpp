@@ -48,8 +48,7 @@ OpenFlow::OpenFlow(const OpenFlowParts& parts, tmesh_stream* client_side, const 
 
 OpenFlow::~OpenFlow() {
   step_.cancel();
-  drop_agent_side();
-  if (client_side_ != nullptr) tmesh_stream_release(client_side_);
+  if (client_side_ != nullptr && relay_.empty()) tmesh_stream_release(client_side_);
 }
 
 void OpenFlow::start(std::string_view token_id, uint64_t link_id, uint64_t client_key) {
@@ -95,7 +94,6 @@ void OpenFlow::open_at_agent(const Grant& grant) {
     return refuse(tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true));
   auto slot = parts_.slots.claim(grant.token_id, grant.agent_id);
   if (!slot) return refuse_full();
-  slot_ = std::move(*slot);
 
   if (!take_target(grant.target)) {
     return refuse(tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR, false));
@@ -106,11 +104,15 @@ void OpenFlow::open_at_agent(const Grant& grant) {
   params.is_strict = is_strict_;
   params.window_bytes = mux->config.has_flow_control ? mux->config.initial_window_bytes : 0;
   tmesh_status why = tmesh_ok();
-  agent_side_ = tmesh_mux_open(mux, &params, &why);
-  if (agent_side_ == nullptr) return refuse(link_failure(static_cast<tmesh_code>(why.code)));
-  tmesh_stream_attach(agent_side_, this, &on_agent_event);
+  tmesh_stream* const agent_side = tmesh_mux_open(mux, &params, &why);
+  if (agent_side == nullptr) return refuse(link_failure(static_cast<tmesh_code>(why.code)));
+  open_.reset();
+  relay_.emplace_back(client_side_, agent_side, std::move(*slot), client_key_,
+                      StreamRelay::Done::bind<&OpenFlow::on_relay_broken>(this));
+  tmesh_stream_attach(agent_side, this, &on_agent_event);
   // Without OPEN_RESULT nothing more will come: the stream counts as open (legacy).
-  if (!is_strict_) on_agent_answer();
+  if (!is_strict_) return on_agent_answer(0);
+  relay_.front().start();
 }
 
 // The agent dials what was authorised, not what was sent (they differ in spelling only),
@@ -124,15 +126,20 @@ bool OpenFlow::take_target(const Target& target) {
   return true;
 }
 
-void OpenFlow::on_agent_answer() {
-  parts_.owner.on_opened(std::exchange(client_side_, nullptr), std::exchange(agent_side_, nullptr),
-                         std::move(slot_), client_key_);
+void OpenFlow::on_agent_answer(unsigned events) {
+  client_side_ = nullptr;
+  parts_.owner.on_opened(relay_, events);
   over();
+}
+
+// No block could be had for what waited: early data that cannot move must not wait for ever.
+void OpenFlow::on_relay_broken(StreamRelay&, tmesh_status) {
+  refuse_full();
 }
 
 // By value: the result may lie in the stream that goes here.
 void OpenFlow::refuse(tmesh_open_result result) {
-  drop_agent_side();
+  if (result.code == TMESH_OPEN_QUEUE_FULL) parts_.owner.on_capacity_refusal();
   tmesh_stream_answer(client_side_, &result);
   over();
 }
@@ -142,7 +149,7 @@ void OpenFlow::over() {
 }
 
 void OpenFlow::on_deadline() {
-  if (agent_side_ != nullptr) {
+  if (!relay_.empty()) {
     return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_TIMEOUT, true));
   }
   const auto timeout = tmesh_open_refuse(is_authorizing_ ? TMESH_STAGE_AUTHORIZATION : TMESH_STAGE_QUEUE,
@@ -152,18 +159,18 @@ void OpenFlow::on_deadline() {
   if (!is_authorizing_) over();
 }
 
-void OpenFlow::drop_agent_side() {
-  if (agent_side_ != nullptr) tmesh_stream_release(std::exchange(agent_side_, nullptr));
-}
-
 void OpenFlow::on_client_event(void* user, tmesh_stream* stream, unsigned events) {
   auto* self = static_cast<OpenFlow*>(user);
-  // READABLE: a legacy client's bytes wait in its stream (requirement C9).
-  if ((events & TMESH_STREAM_EV_OVER) == 0) return;
+  const bool has_relay = !self->relay_.empty();
+  if ((events & TMESH_STREAM_EV_OVER) == 0) {
+    // Before there is a relay, a client's bytes wait in its stream (requirement C9).
+    if (has_relay) self->relay_.front().client_event(events);
+    return;
+  }
   self->deadline_.cancel();
   if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM)
     self->parts_.owner.on_cancelled(self->client_key_);
-  tmesh_stream_release(std::exchange(self->client_side_, nullptr));
+  if (!has_relay) tmesh_stream_release(std::exchange(self->client_side_, nullptr));
   if (!self->is_authorizing_) self->over();
 }
 
@@ -177,7 +184,8 @@ void OpenFlow::on_agent_event(void* user, tmesh_stream* stream, unsigned events)
                             ? tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true)
                             : tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_INTERNAL_ERROR, true));
   }
-  if (is_answered) self->on_agent_answer();
+  if (is_answered) return self->on_agent_answer(events);
+  self->relay_.front().agent_event(events);
 }
 
 }  // namespace tmesh::server

@@ -1,8 +1,9 @@
 // One open, from a client's OPEN_STREAM to the answer (ARCHITECTURE: life of an open).
 //
 // Steps in order: admitted by the executor, authorised, an agent's link chosen, opened
-// there, answered. Each step holds a Ticket or a stream, so destroying the flow cancels
-// the step under way. A client that resets while the database still works makes the
+// there, answered. Each step holds a Ticket or a relay, so destroying the flow cancels
+// the step under way. The relay is there as soon as the agent's stream is, so that early
+// data can go ahead of the answer (WIRE E). A client that resets while the database still works makes the
 // flow an orphan: it keeps its executor slot until that work really ended.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "cpp/server/agent_registry.hpp"
 #include "cpp/server/database.hpp"
 #include "cpp/server/open_executor.hpp"
+#include "cpp/server/stream_relay.hpp"
 
 namespace tmesh::server {
 
@@ -25,13 +27,15 @@ class OpenFlow;
 // The flow's surroundings.
 class OpenFlowOwner {
  public:
-  // Both streams are open: take them over (splice), then answer the client (C7).
-  virtual void on_opened(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
-                         uint64_t client_key) = 0;
+  // The agent accepted: take the one relay out of the list, then answer the client (C7),
+  // then give the relay what else came with the agent's answer (TMESH_STREAM_EV_*).
+  virtual void on_opened(std::list<StreamRelay>& made, unsigned agent_events) = 0;
   // The flow is over: destroy it. Last call of the flow.
   virtual void on_flow_over(OpenFlow& flow) = 0;
   // A strict client met an agent or a link that cannot answer (requirement B4).
   virtual void on_capability_gap() = 0;
+  // Something was full, here or at the agent (LESSONS R26).
+  virtual void on_capacity_refusal() = 0;
   // This client took back an open that was running.
   virtual void on_cancelled(uint64_t client_key) = 0;
 
@@ -70,22 +74,21 @@ class OpenFlow final : private OpenJob {
   void on_authorized(Result<Grant> grant);
   void open_at_agent(const Grant& grant);
   bool take_target(const Target& target);
-  void on_agent_answer();
+  void on_agent_answer(unsigned events);
+  void on_relay_broken(StreamRelay& relay, tmesh_status why);
   void refuse(tmesh_open_result result);
   void over();
   void on_deadline();
-  void drop_agent_side();
   static void on_client_event(void* user, tmesh_stream* stream, unsigned events);
   static void on_agent_event(void* user, tmesh_stream* stream, unsigned events);
 
   OpenFlowParts parts_;
-  tmesh_stream* client_side_;
-  tmesh_stream* agent_side_ = nullptr;
+  tmesh_stream* client_side_;  // owned until there is a relay, which has it then
   const bool is_strict_;
-  std::unique_ptr<tmesh_open_stream> open_;  // 2 KiB that only an open in flight needs
+  std::unique_ptr<tmesh_open_stream> open_;  // 2 KiB, until the agent has it
   std::string token_id_;
   uint64_t client_key_ = 0;
-  ActiveSlots::Slot slot_;
+  std::list<StreamRelay> relay_;  // at most one: a list's node goes on to the owner as it is
   Ticket deadline_;
   Ticket step_;
   bool is_authorizing_ = false;

@@ -1,5 +1,10 @@
-// Two streams joined: a client's and an agent's, from acceptance to the end of both
-// directions. Owns both (released in the destructor) and the splice between them.
+// Two streams joined: a client's and an agent's, from the moment the agent's was opened
+// to the end of both directions. Owns both (released in the destructor), the splice between
+// them and the place they take under the ceilings.
+//
+// While the agent dials, the open has the streams' events and passes on what the splice
+// needs: bytes that may go ahead of the answer (WIRE E) go, others wait where they are,
+// uncredited. With the answer the relay hears its streams itself.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +23,11 @@ class StreamRelay {
   // `done` is the last thing the relay does; the owner destroys it, also from inside.
   using Done = Delegate<void(StreamRelay&, tmesh_status)>;
 
+  // done: for the time until take_over(), when only the pool can end it (NO_MEMORY).
   StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
               uint64_t client_key, Done done)
       : streams_{client_side, agent_side}, client_key_(client_key), slot_(std::move(slot)), done_(done) {
     tmesh_splice_init(&splice_, tmesh_stream_end(client_side), tmesh_stream_end(agent_side), this, &on_done);
-    tmesh_stream_attach(client_side, this, &on_client_event);
-    tmesh_stream_attach(agent_side, this, &on_agent_event);
   }
   ~StreamRelay() {
     if (!is_done_) tmesh_splice_cancel(&splice_);
@@ -35,6 +39,16 @@ class StreamRelay {
 
   // Moves what waited. May call done.
   void start() { tmesh_splice_start(&splice_); }
+  // Events of the two streams while somebody else gets them. May call done.
+  void client_event(unsigned events) { tmesh_splice_stream_event(&splice_, 0, streams_[0], events); }
+  void agent_event(unsigned events) { tmesh_splice_stream_event(&splice_, 1, streams_[1], events); }
+  // From here on the streams' events come here, and `done` is told of the end.
+  void take_over(Done done) {
+    done_ = done;
+    tmesh_stream_attach(streams_[0], this, &on_client_event);
+    tmesh_stream_attach(streams_[1], this, &on_agent_event);
+  }
+  void answer_client(const tmesh_open_result& result) { tmesh_stream_answer(streams_[0], &result); }
   // Inside done: a legacy client reset the stream before the agent's target said
   // anything, so as far as anybody knows while the agent was dialling.
   bool is_open_cancelled() const {
@@ -45,11 +59,11 @@ class StreamRelay {
   std::list<StreamRelay>::iterator place;  // in the owner's list
 
  private:
-  static void on_client_event(void* user, tmesh_stream* stream, unsigned events) {
-    tmesh_splice_stream_event(&static_cast<StreamRelay*>(user)->splice_, 0, stream, events);
+  static void on_client_event(void* user, tmesh_stream*, unsigned events) {
+    static_cast<StreamRelay*>(user)->client_event(events);
   }
-  static void on_agent_event(void* user, tmesh_stream* stream, unsigned events) {
-    tmesh_splice_stream_event(&static_cast<StreamRelay*>(user)->splice_, 1, stream, events);
+  static void on_agent_event(void* user, tmesh_stream*, unsigned events) {
+    static_cast<StreamRelay*>(user)->agent_event(events);
   }
   static void on_done(void* ctx, tmesh_splice*, tmesh_status why, int broken) {
     auto* self = static_cast<StreamRelay*>(ctx);

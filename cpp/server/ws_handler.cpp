@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "cpp/base/log.hpp"
+#include "cpp/server/link_config.hpp"
 
 namespace tmesh::server {
 namespace {
 
 constexpr std::string_view kAgentPath = "/ws/agent";
 constexpr std::string_view kClientPath = "/ws/client";
-
-uint32_t enabled_capabilities(const config::Capabilities& c) {
-  return tmesh_capability_enabled(c.open_result, c.flow_control, c.fair_writer);
-}
 
 http::Response draining_response() {
   return http::Response::plain(503, "the server takes no new links now");
@@ -50,6 +47,7 @@ class WsHandler::Upgrade {
   TokenType type() const { return type_; }
   tmesh_subprotocol subprotocol() const { return subprotocol_; }
   Identity take_identity() { return std::move(identity_); }
+  KeyedSlots::Slot take_slot() { return std::move(slot_); }
 
   std::list<std::unique_ptr<Upgrade>>::iterator place;
 
@@ -66,12 +64,27 @@ class WsHandler::Upgrade {
       return answer(refused);
     }
     if (handler_.is_draining_) return answer(draining_response());
+    if (!claim_slot(identity->token_id)) return answer(http::Response::plain(503, "too many links"));
     identity_ = std::move(*identity);
     const char* name = tmesh_subprotocol_name(subprotocol_);
     if (!deferred_.upgrade(http::ws_switching_fields(accepted_, name),
                            Delegate<void(http::Upgraded)>::bind<&Upgrade::on_upgraded>(this))) {
       handler_.remove(*this);
     }
+  }
+
+  // An agent's links are counted by the registry, once it has said which agent it is.
+  bool claim_slot(const std::string& token_id) {
+    if (type_ != TokenType::client) return true;
+    auto slot = handler_.token_links_.claim(token_id);
+    if (slot) {
+      slot_ = std::move(*slot);
+      return true;
+    }
+    handler_.capacity_refused_count_++;
+    handler_.log_refusal(log::Level::warn, "link_refused",
+                         {{"role", token_type_name(type_)}, {"reason", "capacity"}});
+    return false;
   }
 
   void on_upgraded(http::Upgraded upgraded) { handler_.adopt(*this, std::move(upgraded)); }
@@ -88,16 +101,19 @@ class WsHandler::Upgrade {
   http::Deferred deferred_;
   Ticket lookup_;
   Identity identity_;
+  KeyedSlots::Slot slot_;
 };
 
 WsHandler::WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database,
-                     AgentRegistry& registry, ClientStreamService& streams)
+                     AgentRegistry& registry, ClientStreamService& streams, uint64_t links_per_token_max)
     : loop_(loop),
       config_(config),
       database_(database),
       registry_(registry),
       streams_(streams),
-      policy_{config.allowed_hosts, config.allowed_origins} {
+      policy_{config.allowed_hosts, config.allowed_origins},
+      audit_(loop, database),
+      token_links_(links_per_token_max) {
   recheck_timer_ = loop_.after(kRecheck_us, Delegate<void()>::bind<&WsHandler::on_recheck_due>(this));
 }
 
@@ -128,17 +144,21 @@ void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
   Identity identity = upgrade.take_identity();
   const TokenType type = upgrade.type();
   const tmesh_subprotocol subprotocol = upgrade.subprotocol();
+  KeyedSlots::Slot slot = upgrade.take_slot();
   remove(upgrade);
   if (is_draining_) return;
   if (type == TokenType::agent) {
     has_new_agents_ = true;
     agents_.push_back(std::make_unique<AgentLink>(loop_, loop_, registry_, config_, std::move(identity),
                                                   static_cast<AgentLinkOwner&>(*this)));
+    agents_.back()->place = std::prev(agents_.end());
     if (!agents_.back()->start(std::move(upgraded.transport), upgraded.early)) agents_.pop_back();
     return;
   }
   clients_.push_back(std::make_unique<ClientLink>(loop_, config_, std::move(identity), next_link_id_++,
                                                   subprotocol, static_cast<ClientLinkOwner&>(*this)));
+  clients_.back()->place = std::prev(clients_.end());
+  clients_.back()->slot = std::move(slot);
   if (!clients_.back()->start(std::move(upgraded.transport), upgraded.early)) clients_.pop_back();
 }
 
@@ -212,12 +232,23 @@ void WsHandler::on_client_open(ClientLink& link, tmesh_stream* stream, const tme
   streams_.open(link.identity().token_id, link.id(), stream, open);
 }
 
-void WsHandler::on_agent_link_down(AgentLink& link) {
-  agents_.remove_if([&](const auto& l) { return l.get() == &link; });
+void WsHandler::on_agent_link_down(AgentLink& link, tmesh_status why) {
+  note_end(link.identity(), "agent_link", link.identity().agent_id, why);
+  agents_.erase(link.place);
 }
 
-void WsHandler::on_client_link_down(ClientLink& link) {
-  clients_.remove_if([&](const auto& l) { return l.get() == &link; });
+void WsHandler::on_client_link_down(ClientLink& link, tmesh_status why) {
+  note_end(link.identity(), "client_link", link.connection_id(), why);
+  clients_.erase(link.place);
+}
+
+// A storm of window violations is the one end of a link that somebody meant (requirement
+// E5): the mux ends a link with this code for nothing else.
+void WsHandler::note_end(const Identity& identity, const char* link_type, std::string_view link_name,
+                         tmesh_status why) {
+  if (why.code != TMESH_E_WINDOW_EXCEEDED) return;
+  const bool is_noted = audit_.note({"link.window_violations", identity.owner_user_id, link_type, link_name});
+  if (is_noted) log::warn("link_window_violations", {{"link_type", link_type}, {"link", link_name}});
 }
 
 }  // namespace tmesh::server

@@ -16,7 +16,9 @@
 #include "cpp/config/server.hpp"
 #include "cpp/http/exchange.hpp"
 #include "cpp/http/ws_request.hpp"
+#include "cpp/server/active_slots.hpp"
 #include "cpp/server/agent_link.hpp"
+#include "cpp/server/audit_trail.hpp"
 #include "cpp/server/client_link.hpp"
 #include "cpp/server/client_stream_service.hpp"
 #include "cpp/server/database.hpp"
@@ -27,7 +29,7 @@ namespace tmesh::server {
 class WsHandler final : public http::Handler, private AgentLinkOwner, private ClientLinkOwner {
  public:
   WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database, AgentRegistry& registry,
-            ClientStreamService& streams);
+            ClientStreamService& streams, uint64_t links_per_token_max = kLinksPerTokenMax);
   ~WsHandler();
 
   void on_request(http::Exchange& exchange) override;
@@ -39,6 +41,9 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
   std::size_t client_streams_count() const;
   // Requests that wait for the answer about their token.
   std::size_t upgrades_count() const { return upgrades_.size(); }
+  // Links refused for their token's ceiling: error_class capacity (LESSONS R26).
+  uint64_t capacity_refused_count() const { return capacity_refused_count_; }
+  const AuditTrail& audit() const { return audit_; }
 
   // Looks again at the tokens of all agent links and ends those that may not be used any
   // more: an agent whose token was revoked must get no further stream, and nothing else
@@ -49,14 +54,20 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
 
   // A fleet that reconnects at once is larger than this, but then it is better to answer 503.
   static constexpr std::size_t kUpgradesMax = 4096;
+  // Links of one client token at a time; beyond it 503. Two of the largest pools that a
+  // client can be configured for (512), or a thousand people who share a token: more is a
+  // client that leaks links, and they must not take the server's open files from others.
+  static constexpr uint64_t kLinksPerTokenMax = 1024;
 
  private:
   class Upgrade;
   friend class Upgrade;
 
-  void on_agent_link_down(AgentLink& link) override;
+  void on_agent_link_down(AgentLink& link, tmesh_status why) override;
   void on_client_open(ClientLink& link, tmesh_stream* stream, const tmesh_open_stream& open) override;
-  void on_client_link_down(ClientLink& link) override;
+  void on_client_link_down(ClientLink& link, tmesh_status why) override;
+  void note_end(const Identity& identity, const char* link_type, std::string_view link_name,
+                tmesh_status why);
   void adopt(Upgrade& upgrade, http::Upgraded upgraded);
   void remove(Upgrade& upgrade);
   // Refusals cost their sender nothing, so they are not all written down.
@@ -75,6 +86,9 @@ class WsHandler final : public http::Handler, private AgentLinkOwner, private Cl
   bool is_draining_ = false;
   uint64_t next_link_id_ = 1;
   LogGate refusal_log_;
+  AuditTrail audit_;
+  uint64_t capacity_refused_count_ = 0;
+  KeyedSlots token_links_;
   Ticket recheck_timer_;
   Ticket recheck_;
   std::optional<uint64_t> known_revision_;  // at which all tokens were good

@@ -66,5 +66,31 @@ TEST(ActiveSlots, AMovedSlotIsGivenBackOnce) {
   EXPECT_EQ(slots.agents_count(), 0u);
 }
 
+TEST(KeyedSlots, TheCeilingIsPerKey) {
+  KeyedSlots slots(2);
+  auto a = slots.claim("t1");
+  auto b = slots.claim("t1");
+  EXPECT_TRUE(a && b);
+  EXPECT_FALSE(slots.claim("t1"));
+  EXPECT_TRUE(slots.claim("t2"));
+  EXPECT_EQ(slots.count("t1"), 2u);
+  EXPECT_EQ(slots.count("t2"), 0u) << "given back at once";
+  a.reset();
+  EXPECT_TRUE(slots.claim("t1"));
+  b.reset();
+  EXPECT_EQ(slots.keys_count(), 0u);
+}
+
+TEST(KeyedSlots, AClaimThatIsRefusedKeepsNothing) {
+  ActiveSlots slots(1, 1);
+  auto held = slots.claim("t", "a");
+  EXPECT_FALSE(slots.claim("t2", "a"));
+  EXPECT_FALSE(slots.claim("t", "a2"));
+  EXPECT_EQ(slots.streams_of_token("t"), 1u);
+  EXPECT_EQ(slots.streams_of_token("t2"), 0u);
+  EXPECT_EQ(slots.tokens_count(), 1u);
+  EXPECT_EQ(slots.agents_count(), 1u);
+}
+
 }  // namespace
 }  // namespace tmesh::server

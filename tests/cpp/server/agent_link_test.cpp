@@ -25,8 +25,9 @@ struct AgentLinkTest : test::ServerLinkTest, AgentLinkOwner {
     Peer* peer = nullptr;
     std::unique_ptr<AgentLink> link;
   };
-  void on_agent_link_down(AgentLink& link) override {
+  void on_agent_link_down(AgentLink& link, tmesh_status why) override {
     downs++;
+    down_code = why.code;
     for (End& end : ends) {
       if (end.link.get() == &link) end.link.reset();
     }
@@ -59,6 +60,7 @@ struct AgentLinkTest : test::ServerLinkTest, AgentLinkOwner {
   config::ServerConfig config;
   std::list<End> ends;
   int downs = 0;
+  unsigned down_code = TMESH_OK;  // of the last
 };
 
 TEST_F(AgentLinkTest, TheAckCarriesTheIntersectionAndTheMaximum) {
@@ -71,6 +73,72 @@ TEST_F(AgentLinkTest, TheAckCarriesTheIntersectionAndTheMaximum) {
   EXPECT_EQ(registry.select("home", TMESH_CAP_OPEN_RESULT), end.link.get());
   EXPECT_TRUE(end.link->mux()->config.has_open_result);
   EXPECT_TRUE(end.link->mux()->config.has_flow_control);
+}
+
+constexpr const char* kOurNames =
+    R"("stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1","stream_early_data.v1",)"
+    R"("stream_window_growth.v1","tcp","udp","http")";
+
+TEST_F(AgentLinkTest, ExtensionsThatBothNamedAreUsedFromTheAckOn) {
+  config.limits.max_window_bytes = 1u << 22;
+  End& end = connect_agent();
+  EXPECT_FALSE(end.link->mux()->config.has_early_data || end.link->mux()->config.has_window_growth);
+  ask(end, hello("home", "c1", 1, 1, kOurNames));
+  const tmesh_mux_config& mux = end.link->mux()->config;
+  EXPECT_TRUE(mux.has_early_data);
+  EXPECT_TRUE(mux.has_window_growth);
+  EXPECT_TRUE(mux.peer_is_ours);
+  EXPECT_EQ(mux.window_max_bytes, 1u << 22);
+}
+
+TEST_F(AgentLinkTest, TheRoundTripIsMeasuredTowardsOursOnly) {
+  End& ours = connect_agent("ours");
+  ask(ours, hello("ours", "c1", 1, 1, kOurNames));
+  ASSERT_TRUE(run_until([&] { return ours.link->mux()->rounds.rtt_us > 0; }));
+  End& deployed = connect_agent("deployed");
+  ask(deployed, hello("deployed", "c1", 1, 1, R"("stream_open_result.v1")"));
+  settle(*deployed.peer);
+  settle(*deployed.peer);
+  EXPECT_EQ(deployed.link->mux()->rounds.rtt_us, 0u);
+}
+
+// A deployed server echoes whatever the agent announced; the protocol names in the answer
+// are how our agent knows one, so ours never contains them (WIRE 1.6.4).
+TEST_F(AgentLinkTest, TheAckNeverNamesProtocols) {
+  End& end = connect_agent();
+  const std::string ack = ask(end, hello("home", "c1", 1, 1, kOurNames));
+  EXPECT_NE(ack.find(R"("capabilities":["stream_open_result.v1","stream_flow_control.v1",)"
+                     R"("stream_fair_writer.v1","stream_early_data.v1","stream_window_growth.v1"]})"),
+            std::string::npos)
+      << ack;
+}
+
+TEST_F(AgentLinkTest, ADeployedAgentGetsNothingNew) {
+  End& end = connect_agent();
+  const std::string ack = ask(end, hello("home", "c1", 1, 1, R"("stream_open_result.v1")"));
+  EXPECT_NE(ack.find(R"("capabilities":["stream_open_result.v1"]})"), std::string::npos) << ack;
+  const tmesh_mux_config& mux = end.link->mux()->config;
+  EXPECT_FALSE(mux.has_early_data || mux.has_window_growth || mux.peer_is_ours);
+}
+
+TEST_F(AgentLinkTest, AnExtensionThatIsSwitchedOffHereIsNotUsed) {
+  config.capabilities.early_data = false;
+  config.capabilities.window_growth = false;
+  End& end = connect_agent();
+  const std::string ack = ask(end, hello("home", "c1", 1, 1, kOurNames));
+  EXPECT_EQ(ack.find("early_data"), std::string::npos) << ack;
+  EXPECT_EQ(ack.find("window_growth"), std::string::npos) << ack;
+  const tmesh_mux_config& mux = end.link->mux()->config;
+  EXPECT_FALSE(mux.has_early_data || mux.has_window_growth);
+  EXPECT_TRUE(mux.peer_is_ours);
+}
+
+TEST_F(AgentLinkTest, EarlyDataNeedsOpenResultsAndGrowthNeedsWindows) {
+  End& end = connect_agent();
+  ask(end, hello("home", "c1", 1, 1, R"("stream_early_data.v1","stream_window_growth.v1")"));
+  const tmesh_mux_config& mux = end.link->mux()->config;
+  EXPECT_FALSE(mux.has_open_result || mux.has_flow_control);
+  EXPECT_FALSE(mux.has_early_data || mux.has_window_growth);
 }
 
 TEST_F(AgentLinkTest, CapabilitiesSwitchedOffHereAreNotNegotiated) {

@@ -27,8 +27,8 @@ class MuxEnd {
   using OnOpen = Delegate<void(tmesh_stream*, const tmesh_open_stream&)>;
 
   MuxEnd(tmesh_pool* pool, bool is_opener, uint32_t streams_max) {
-    static constexpr tmesh_mux_events kEvents = {&MuxEnd::on_open, &MuxEnd::on_control, nullptr, nullptr,
-                                                 nullptr};
+    static constexpr tmesh_mux_events kEvents = {
+        &MuxEnd::on_open, &MuxEnd::on_control, nullptr, nullptr, nullptr, nullptr};
     tmesh_mux_config config{};
     config.pool = pool;
     config.events = &kEvents;

@@ -95,6 +95,17 @@ TEST_F(OpenExecutorTest, AtMostPendingMaxWait) {
   EXPECT_EQ(executor.links_count(), 4u) << "nothing is kept about a link that was refused";
 }
 
+TEST_F(OpenExecutorTest, ATokenWithManyLinksCannotFillTheQueueForOthers) {
+  OpenExecutor& executor = with(Limits{1, 1024, 1});
+  for (uint64_t link = 1; link <= 8; link++) {
+    for (int i = 0; i < 512; i++) (void)executor.submit(make("flood"), "flood", link);
+  }
+  EXPECT_EQ(executor.waiting_count(), 1024u - 128u);
+  for (int i = 0; i < 16; i++) EXPECT_TRUE(executor.submit(make("other"), "other", 9)) << i;
+  EXPECT_FALSE(executor.submit(make("other"), "other", 9)) << "the last eighth is for many";
+  EXPECT_TRUE(executor.submit(make("third"), "third", 10));
+}
+
 TEST_F(OpenExecutorTest, TokensTakeTurnsAndThenTheirLinks) {
   OpenExecutor& executor = with(Limits{1, 100, 10});
   for (int i = 0; i < 3; i++) ASSERT_TRUE(executor.submit(make("a1"), "a", 1));
@@ -126,6 +137,27 @@ TEST_F(OpenExecutorTest, TenThousandOpensOfOneClientDelayAnothersByOneJobAtMost)
   }
   ASSERT_EQ(started.size(), before + 2);
   EXPECT_TRUE(started[before] == "other" || started[before + 1] == "other");
+}
+
+// Links at their limit wait without being looked at; they are back in turn with the first
+// of their jobs that ends.
+TEST_F(OpenExecutorTest, ALinkAtItsLimitLeavesTheTurnsAndComesBack) {
+  OpenExecutor& executor = with(Limits{8, 100, 2});
+  for (int i = 0; i < 4; i++) ASSERT_TRUE(executor.submit(make("full"), "a", 1));
+  turn();
+  EXPECT_EQ(started, (std::vector<std::string>{"full", "full"}));
+  EXPECT_EQ(executor.waiting_count(), 2u);
+  EXPECT_EQ(timers.count(), 0u) << "nothing can start, so nothing is scheduled";
+  ASSERT_TRUE(executor.submit(make("a2"), "a", 2));
+  ASSERT_TRUE(executor.submit(make("b"), "b", 3));
+  turn();
+  EXPECT_EQ(started, (std::vector<std::string>{"full", "full", "a2", "b"}));
+  jobs[0]->finish();
+  turn();
+  EXPECT_EQ(started.back(), "full");
+  EXPECT_EQ(executor.waiting_count(), 1u);
+  jobs.clear();
+  EXPECT_EQ(executor.links_count() + executor.tokens_count(), 0u);
 }
 
 TEST_F(OpenExecutorTest, ASlotReturnsOnceWhenFinishIsRepeated) {
@@ -219,10 +251,11 @@ struct Model : OpenExecutorTest {
   };
   OpenExecutor& executor = with(kLimits);
   std::vector<Entry> entries;
-  // [u][v]: starts of v since u could start and did not
+  // [u][v]: starts of token v since u could start and did not; the same for the links of one token
   std::map<std::string, std::map<std::string, int>> passed;
+  std::map<uint64_t, std::map<uint64_t, int>> passed_links;
 
-  static std::string token_of(uint64_t link) { return "t" + std::to_string(link / 2); }
+  static std::string token_of(uint64_t link) { return "t" + std::to_string(link / 3); }
   std::size_t count(bool is_running, int64_t link = -1) const {
     return static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), [&](const Entry& e) {
       return e.is_running == is_running && (link < 0 || e.link == static_cast<uint64_t>(link));
@@ -241,9 +274,19 @@ struct Model : OpenExecutorTest {
     }
     return out;
   }
+  std::set<uint64_t> startable_links() const {
+    std::set<uint64_t> out;
+    for (const Entry& e : entries) {
+      if (!e.is_running && count(true, static_cast<int64_t>(e.link)) < kLimits.per_link_max)
+        out.insert(e.link);
+    }
+    return out;
+  }
   void forget() {
     const auto now = startable();
     std::erase_if(passed, [&](const auto& p) { return !now.contains(p.first); });
+    const auto links = startable_links();
+    std::erase_if(passed_links, [&](const auto& p) { return !links.contains(p.first); });
   }
   void on_started(Job* job) {
     const auto it =
@@ -259,6 +302,11 @@ struct Model : OpenExecutorTest {
       ASSERT_LE(++passed[other][token], 1) << other << " waited for two turns of " << token;
     }
     passed.erase(token);
+    for (const uint64_t other : startable_links()) {
+      if (other == it->link || token_of(other) != token) continue;
+      ASSERT_LE(++passed_links[other][it->link], 1) << other << " waited for two turns of " << it->link;
+    }
+    passed_links.erase(it->link);
     it->is_running = true;
     forget();
   }
@@ -286,9 +334,14 @@ TEST_F(Model, HoldsUnderRandomOperations) {
       SCOPED_TRACE("step " + std::to_string(step));
       const uint64_t op = below(10);
       if (op < 5) {
-        const uint64_t link = below(6);
+        const uint64_t link = below(9);
+        const std::size_t of_token =
+            static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), [&](const Entry& e) {
+              return !e.is_running && token_of(e.link) == token_of(link);
+            }));
         const bool has_room = count(false) < kLimits.pending_max &&
-                              count(false, static_cast<int64_t>(link)) < kLimits.pending_max / 2;
+                              count(false, static_cast<int64_t>(link)) < kLimits.pending_max / 2 &&
+                              (count(false) < kLimits.pending_max * 7 / 8 || of_token == 0);
         auto job = std::make_unique<Job>();
         job->run = [this, raw = job.get()] { on_started(raw); };
         ASSERT_EQ(executor.submit(*job, token_of(link), link), has_room);

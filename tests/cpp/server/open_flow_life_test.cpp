@@ -200,6 +200,39 @@ TEST_F(OpenFlowLifeTest, TheRelayIsThereBeforeTheClientIsAnswered) {
   EXPECT_EQ(types, (std::vector<unsigned>{TMESH_FRAME_OPEN_RESULT, TMESH_FRAME_DATA}));
 }
 
+// A target that answers early and closes hard: what it said is delivered (LESSONS P-B8).
+TEST_F(OpenFlowLifeTest, AnAnswerWithBytesAndAResetInOneGoIsDeliveredWhole) {
+  start();
+  FakeAgent& agent = add_agent();
+  PlainStream stream;
+  open(stream);
+  tmesh_mux* server = agent.mux();
+  const auto feed = [&](uint8_t type, std::string_view payload) {
+    tmesh_frame_header header{};
+    header.type = type;
+    header.stream_id = agent.last().id;
+    header.length_bytes = static_cast<uint32_t>(payload.size());
+    ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_header(server, &header)));
+    ASSERT_TRUE(tmesh_is_ok(
+        tmesh_mux_frame_payload(server, reinterpret_cast<const uint8_t*>(payload.data()), payload.size())));
+    ASSERT_TRUE(tmesh_is_ok(tmesh_mux_frame_end(server)));
+  };
+  feed(TMESH_FRAME_OPEN_RESULT,
+       R"({"accepted":true,"stage":"connect","code":"ok","retryable":false,"retry_after_ms":0})");
+  feed(TMESH_FRAME_DATA, "go away");
+  feed(TMESH_FRAME_RESET, "");
+  client.pair.is_held[1] = true;  // the RESET is known before the bytes can leave
+  pump();
+  client.pair.is_held[1] = false;
+  pump();
+  EXPECT_TRUE(stream.has_result && stream.result.accepted);
+  EXPECT_EQ(stream.received, "go away");
+  EXPECT_TRUE(stream.is_over);
+  agent.streams.clear();
+  pump();
+  expect_idle();
+}
+
 TEST_F(OpenFlowLifeTest, AnAnswerThatCrossesTheClientsResetLeavesNothing) {
   start();
   FakeAgent& agent = add_agent();

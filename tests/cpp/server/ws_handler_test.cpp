@@ -9,65 +9,17 @@
 #include <list>
 
 #include "cpp/base/log.hpp"
-#include "tests/cpp/server/ws_fixture.hpp"
-#include "tests/cpp/session/fake_server.hpp"
+#include "tests/cpp/server/ws_handler_fixture.hpp"
 
 namespace tmesh::server {
 namespace {
 
+using test::kAllOffers;
+using test::kSwitched;
 using test::Peer;
 
-constexpr const char* kAllOffers =
-    "Sec-WebSocket-Protocol: tunnelmesh.v1.open-result.flow-control.metadata, "
-    "tunnelmesh.v1.open-result.flow-control, tunnelmesh.v1.open-result, tunnelmesh.v1\r\n";
-constexpr const char* kSwitched = "HTTP/1.1 101 Switching Protocols";
-
-struct WsHandlerTest : test::WsFixture {
-  ~WsHandlerTest() override {
-    release_database();
-    peers.clear();
-    http_server.reset();
-    streams.reset();
-    handler.reset();
-  }
-  void start() {
-    streams.emplace(loop(), *database, registry, config.stream);
-    handler.emplace(loop(), config, *database, registry, *streams);
-    router.add("/ws/agent", {}, *handler);
-    router.add("/ws/client", {}, *handler);
-    serve();
-  }
-  std::string agent_text() { return upgrade_text("/ws/agent", rows.agent_token.secret.reveal()); }
-  std::string client_text(std::string_view more = kAllOffers) {
-    return upgrade_text("/ws/client", rows.client.secret.reveal(), more);
-  }
-  std::string chosen(net::RawClient& client) {
-    EXPECT_EQ(status_of(client), kSwitched);
-    const std::size_t at = client.received.find("Sec-WebSocket-Protocol: ");
-    if (at == std::string::npos) return "";
-    return client.received.substr(at + 24, client.received.find("\r\n", at) - at - 24);
-  }
-  // The far end of an upgraded connection as a link.
-  Peer& link(net::RawClient client, bool is_opener) {
-    EXPECT_EQ(status_of(client), kSwitched);
-    peers.push_back(std::make_unique<Peer>(loop(), client.release(), nullptr));
-    EXPECT_TRUE(run_until([&] { return peers.back()->ready.has_value(); }));
-    peers.back()->become_link(test::mux_config(is_opener), true);
-    return *peers.back();
-  }
-  std::string hello(const std::string& connection) {
-    return R"({"agent_id":")" + rows.home.id + R"(","connection_id":")" + connection +
-           R"(","node_id":"n","epoch":1,"revision":1,"reported_at":"2026-01-02T03:04:05Z","items":[],)"
-           R"("capabilities":["stream_open_result.v1","stream_flow_control.v1","stream_fair_writer.v1"]})";
-  }
-
+struct WsHandlerTest : test::WsHandlerFixture {
   void pass_a_stream();
-
-  AgentRegistry registry{64};
-  config::ServerConfig config;
-  std::optional<ClientStreamService> streams;
-  std::optional<WsHandler> handler;
-  std::list<std::unique_ptr<Peer>> peers;
 };
 
 TEST_F(WsHandlerTest, TokensThatAreNotGoodGet401AndNothingElse) {
