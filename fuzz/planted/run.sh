@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh FUZZER: passes when the fuzzer finds the planted bug within 30 seconds,
-# starting from nothing.
+# starting from nothing. Finding something is a failure of the fuzzer's, so it is no
+# failure of this script: exit codes are looked at here.
 set -u
 fuzzer=$1
 scratch=$(mktemp -d) || exit 1
