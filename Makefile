@@ -1,13 +1,15 @@
 # Front door. `make help` lists the targets; `make demo` and `make test` need nothing
 # but a fresh Debian 12: both call deploy/setup.sh first, which is quick when nothing is missing.
 SHELL := /bin/bash
+# A command of a pipe that fails fails the recipe.
+.SHELLFLAGS := -eu -o pipefail -c
 JOBS ?= $(shell nproc)
 CMAKE_BUILD := cmake --build
 CTEST := ctest --output-on-failure --no-tests=error
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test unit sim contract e2e fuzz fuzz-replay asan tsan release \
-        lint format tidy clean ci coverage
+.PHONY: help setup build demo test unit sim contract e2e fuzz fuzz-replay fuzz-coverage asan tsan \
+        release lint format tidy clean ci coverage nightly bench
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z0-9 -]*:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,15 +47,22 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) with clang 19; the planted bug 
 	@$(CMAKE_BUILD) build/fuzzing --target fuzz-planted
 	@$(CMAKE_BUILD) build/fuzzing -j 1 --target fuzz-run
 
+fuzz-coverage: ## line coverage of the committed corpora; a target below its floor fails (quick)
+	@deploy/setup.sh build check
+	@cmake --preset fuzz-coverage
+	@$(CMAKE_BUILD) build/fuzz-coverage -j $(JOBS) --target fuzz-replay-programs
+	@fuzz/coverage.py build/fuzz-coverage
+
 asan: setup ## everything again under AddressSanitizer, LeakSanitizer and UBSan
 	@cmake --preset asan
 	@$(CMAKE_BUILD) build/asan -j $(JOBS)
 	@cd build/asan && $(CTEST) -j $(JOBS)
 
-tsan: setup ## everything again under ThreadSanitizer
+KINDS ?= .
+tsan: setup ## everything again under ThreadSanitizer (KINDS='unit|sim|contract': only these kinds of test)
 	@cmake --preset tsan
 	@$(CMAKE_BUILD) build/tsan -j $(JOBS)
-	@cd build/tsan && $(CTEST) -j $(JOBS)
+	@cd build/tsan && $(CTEST) -j $(JOBS) -L '$(KINDS)'
 
 coverage: setup ## line coverage of the tests (build/coverage)
 	@cmake --preset coverage
@@ -66,6 +75,13 @@ release: ## the programs as they are shipped, in build/release/bin
 	@$(CMAKE_BUILD) build/release -j $(JOBS)
 
 SOURCES = git ls-files --cached --others --exclude-standard 'core/*' 'cpp/*' 'cmd/*' 'tests/*' 'fuzz/*' | grep -E '\.(c|h|cpp|hpp)$$'
+
+bench: ## measure beside direct, a bare relay chain and other proxies; BENCH_ONLY, BENCH_SECONDS (build/bench)
+	@deploy/setup.sh build
+	@deploy/setup.sh bench || echo "bench: going on without what could not be installed"
+	@cmake --preset release -DTMESH_BENCH=ON
+	@$(CMAKE_BUILD) build/release -j $(JOBS)
+	@TMESH_BIN=$(CURDIR)/build/release/bin BENCH_OUT=$(CURDIR)/build/bench tests/bench/bench.py
 
 format: ## rewrite the sources in the project's style
 	@$(SOURCES) | xargs clang-format-19 -i
@@ -82,5 +98,8 @@ tidy: build ## clang-tidy over what the build compiled
 clean: ## remove build/
 	@rm -rf build
 
-ci: ## what .ci/run runs: make test, format, tidy, ASan+UBSan
+nightly: ## the long form: SEEDS (100000) seeds of the simulation, long end-to-end tests, fuzz, ASan, TSan
+	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/nightly.sh
+
+ci: ## what .ci/run runs: make test, lint, tidy, fuzz-coverage, ASan+UBSan, TSan
 	@.ci/run

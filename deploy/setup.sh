@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings TunnelMesh's dependencies onto a Debian 12 machine.
 #
-#   deploy/setup.sh [build|demo|test|check|all]...      (default: build)
+#   deploy/setup.sh [build|demo|test|check|bench|all]...      (default: build)
 #
 # Every group includes build. Nothing is done for what is already there, so
 # `make` calls this each time. Packages come from the machine's own apt sources.
@@ -20,6 +20,7 @@ readonly BUILD_WHY="compilers, and the libraries that programs and unit tests li
 readonly DEMO_WHY="a client and a web server for make demo"
 readonly TEST_WHY="clients, a web server and a database for make demo and make test"
 readonly CHECK_WHY="sanitizers, fuzzing, formatting and static checks"
+readonly BENCH_WHY="what make bench needs, and the proxies it measures beside"
 
 readonly BUILD_PACKAGES=(make g++ cmake ninja-build pkg-config libuv1-dev libwslay-dev
   libsqlite3-dev default-libmysqlclient-dev libcjson-dev libyaml-dev libc-ares-dev
@@ -29,6 +30,8 @@ readonly TEST_PACKAGES=(curl nginx-light chromium python3 openssl ca-certificate
   mariadb-server-core mariadb-client-core)
 readonly CHECK_PACKAGES=(clang-19 libclang-rt-19-dev llvm-19 clang-format-19 clang-tidy-19
   shellcheck)
+readonly BENCH_PACKAGES=(python3 openssl util-linux openssh-client openssh-server microsocks
+  shadowsocks-libev)
 readonly PREFIX_PACKAGES=(libmbedtls-dev libllhttp-dev)
 
 # Changes whenever the prefix must be made anew; first line of its stamp.
@@ -44,7 +47,7 @@ readonly prefix
 scratch=
 as_root=()
 is_updated=0
-is_nginx_held=0
+is_start_held=0
 readonly POLICY=/usr/sbin/policy-rc.d
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -54,15 +57,16 @@ die() {
   exit 1
 }
 usage() {
-  printf 'usage: deploy/setup.sh [build|demo|test|check|all]...\n'
+  printf 'usage: deploy/setup.sh [build|demo|test|check|bench|all]...\n'
   printf '  build  %s\n  demo   %s\n  test   %s\n  check  %s\n' "$BUILD_WHY" "$DEMO_WHY" "$TEST_WHY" "$CHECK_WHY"
-  printf '  all    all of them; every group includes build, which is the default\n'
+  printf '  bench  %s\n' "$BENCH_WHY"
+  printf '  all    all but bench; every group includes build, which is the default\n'
   printf 'environment: TMESH_DEPS  prefix for mbedTLS and llhttp (default .deps/trixie)\n'
 }
 
 # shellcheck disable=SC2317,SC2329  # called by the EXIT trap
 cleanup() {
-  release_nginx
+  release_services
   [[ -z $scratch ]] || rm -rf -- "$scratch"
 }
 trap cleanup EXIT
@@ -121,30 +125,46 @@ missing_packages() {
          END { for (i = 1; i in want; i++) if (!(want[i] in have)) print want[i] }' "$@"
 }
 
-# The tests run nginx by themselves, on ports of their own. Its package starts it on
-# port 80 and fails where it cannot (no IPv6, say), so its start is refused while it
-# is being installed, and a machine that had no nginx does not serve from then on.
-hold_nginx() {
+# Tests and bench run servers by themselves, on ports of their own. Debian's packages
+# start them (nginx on port 80, where it fails without IPv6; sshd on port 22), so their
+# start is refused while they are being installed, and a machine that did not have them
+# does not serve from then on.
+
+# new_services PACKAGE...: prints the services of those whose program is not there yet.
+new_services() {
+  local package
+  for package in "$@"; do
+    case $package in
+      nginx-light) command -v nginx >/dev/null || printf 'nginx\n' ;;
+      openssh-server) command -v sshd >/dev/null || printf 'ssh\n' ;;
+      microsocks) command -v microsocks >/dev/null || printf 'microsocks\n' ;;
+      shadowsocks-libev) command -v ss-server >/dev/null || printf 'shadowsocks-libev\n' ;;
+    esac
+  done
+}
+
+# hold_services SERVICE...
+hold_services() {
   [[ ! -e $POLICY ]] || return 0
   make_scratch
-  cat >"$scratch/policy" <<'EOF'
+  cat >"$scratch/policy" <<EOF
 #!/bin/sh
-[ "$1" != nginx ] || exit 101
+for held in $*; do [ "\$1" != "\$held" ] || exit 101; done
 exit 0
 EOF
-  is_nginx_held=1
+  is_start_held=1
   "${as_root[@]}" install -m 755 "$scratch/policy" "$POLICY"
 }
 
-release_nginx() {
-  ((is_nginx_held == 1)) || return 0
+release_services() {
+  ((is_start_held == 1)) || return 0
   "${as_root[@]}" rm -f "$POLICY"
-  is_nginx_held=0
+  is_start_held=0
 }
 
 # install_group NAME WHY PACKAGE...
 install_group() {
-  local name=$1 why=$2 missing=() is_nginx_new=0
+  local name=$1 why=$2 missing=() services=() service
   shift 2
   mapfile -t missing < <(missing_packages "$@")
   if ((${#missing[@]} == 0)); then
@@ -154,18 +174,17 @@ install_group() {
   say "$name: installing ${missing[*]} ($why)"
   become_root "${missing[*]}"
   apt_update
-  # Where nginx is there already, its service is somebody else's.
-  if [[ " ${missing[*]} " == *" nginx-light "* ]] && ! command -v nginx >/dev/null; then
-    is_nginx_new=1
-    hold_nginx
-  fi
+  # Where a server is there already, its service is somebody else's.
+  mapfile -t services < <(new_services "${missing[@]}")
+  ((${#services[@]} == 0)) || hold_services "${services[@]}"
   apt_get install --no-install-recommends "${missing[@]}" ||
     die "apt-get could not install the $name packages"
-  release_nginx
-  if ((is_nginx_new == 1)); then
-    "${as_root[@]}" update-rc.d nginx disable >/dev/null 2>&1 ||
-      warn "nginx is installed; it could not be kept from starting at the next boot"
-  fi
+  release_services
+  for service in "${services[@]}"; do
+    [[ -e /etc/init.d/$service || -e /lib/systemd/system/$service.service ]] || continue
+    "${as_root[@]}" update-rc.d "$service" disable >/dev/null 2>&1 ||
+      warn "$service is installed; it could not be kept from starting at the next boot"
+  done
 }
 
 # ---- the private prefix ---------------------------------------------------
@@ -390,16 +409,18 @@ lacking_programs() {
 }
 
 check_other_system() {
-  local with_test=$1 with_check=$2 lacking=()
+  local with_test=$1 with_check=$2 with_bench=$3 lacking=()
   say "this is not Debian 12, so nothing gets installed; needed, by Debian's names:"
   say "build: ${BUILD_PACKAGES[*]} ($BUILD_WHY)"
   say "build: ${PREFIX_PACKAGES[*]} (mbedTLS 3.6 or later, llhttp 9 or later)"
   ((with_test == 0)) || say "test: ${TEST_PACKAGES[*]} ($TEST_WHY)"
   ((with_check == 0)) || say "check: ${CHECK_PACKAGES[*]} ($CHECK_WHY)"
+  ((with_bench == 0)) || say "bench: ${BENCH_PACKAGES[*]} ($BENCH_WHY; proxies that are absent are left out)"
   mapfile -t lacking < <(
     lacking_for_build
     ((with_test == 0)) || lacking_programs curl nginx \
       'chromium|chromium-browser|google-chrome' python3 openssl mariadbd mariadb mariadb-install-db
+    ((with_bench == 0)) || lacking_programs python3 openssl
     ((with_check == 0)) || lacking_programs 'clang-19|clang' 'llvm-symbolizer-19|llvm-symbolizer' \
       'clang-format-19|clang-format' 'clang-tidy-19|clang-tidy' shellcheck
   )
@@ -414,13 +435,14 @@ check_other_system() {
 # ---- main -----------------------------------------------------------------
 
 main() {
-  local arg with_demo=0 with_test=0 with_check=0
+  local arg with_demo=0 with_test=0 with_check=0 with_bench=0
   for arg in "$@"; do
     case $arg in
       build) ;;
       demo) with_demo=1 ;;
       test) with_test=1 ;;
       check) with_check=1 ;;
+      bench) with_bench=1 ;;
       all) with_test=1 with_check=1 ;;
       -h | --help)
         usage
@@ -434,7 +456,7 @@ main() {
     esac
   done
   if ! is_debian_12; then
-    check_other_system "$with_test" "$with_check"
+    check_other_system "$with_test" "$with_check" "$with_bench"
     return 0
   fi
   install_group build "$BUILD_WHY" "${BUILD_PACKAGES[@]}"
@@ -442,6 +464,7 @@ main() {
   ((with_demo == 0)) || install_group demo "$DEMO_WHY" "${DEMO_PACKAGES[@]}"
   ((with_test == 0)) || install_group test "$TEST_WHY" "${TEST_PACKAGES[@]}"
   ((with_check == 0)) || install_group check "$CHECK_WHY" "${CHECK_PACKAGES[@]}"
+  ((with_bench == 0)) || install_group bench "$BENCH_WHY" "${BENCH_PACKAGES[@]}"
 }
 
 main "$@"

@@ -2,12 +2,16 @@
 
 import concurrent.futures
 import contextlib
+import json
+import signal
 import socket
 import threading
 import time
 import unittest
 
-from harness import EchoTarget, HungTarget, MeshTest, SocksRefused, Target, receive_exactly, socks_connect
+from harness import EchoTarget, HungTarget, Mesh, MeshTest, SocksRefused, Target, receive_exactly, socks_connect
+from measure import client_identity, open_frame, scripted_client
+from wire import DATA, OPEN_RESULT, PING, PONG
 
 
 class Isolation(MeshTest):
@@ -107,6 +111,57 @@ class Isolation(MeshTest):
             release.set()
             deaf.close()
             echo.close()
+
+    def test_a_link_answers_pings_and_opens_while_an_upload_of_its_own_is_stalled(self):
+        release = threading.Event()
+        deaf, echo = Target(lambda s: release.wait(60)), EchoTarget()
+        token, agent_id = client_identity(self.mesh)
+        try:
+            with scripted_client(self.mesh, token) as peer:
+                peer.send_together(open_frame(1, deaf.port, agent_id), open_frame(2, echo.port, agent_id))
+                for _ in (1, 2):
+                    self.assertEqual(json.loads(peer.expect(OPEN_RESULT)[4])["code"], "ok")
+                for _ in range(8):  # one whole window; its credit does not come back in full
+                    peer.send(DATA, 1, b"d" * 32768)
+                for i in range(20):
+                    peer.send(PING, payload=b"%08d" % i)
+                    peer.send(DATA, 2, b"beside")
+                    self.assertEqual(peer.expect(DATA, 2)[4], b"beside")
+                    if i == 10:
+                        peer.send_together(open_frame(3, echo.port, agent_id))
+                        self.assertEqual(json.loads(peer.expect(OPEN_RESULT, 3)[4])["code"], "ok")
+                peer.send(PING, payload=b"the last")
+                while peer.expect(PONG)[4] != b"the last":
+                    pass
+        finally:
+            release.set()
+            deaf.close()
+            echo.close()
+
+
+class FrozenAgent(unittest.TestCase):
+    def test_an_agent_that_stands_still_does_not_hold_up_a_client_link(self):
+        mesh = Mesh()
+        echo = EchoTarget()
+        token, agent_id = client_identity(mesh)
+        try:
+            with scripted_client(mesh, token) as peer:
+                mesh.programs["agent"].process.send_signal(signal.SIGSTOP)
+                peer.send_together(*(open_frame(i, echo.port, agent_id) for i in range(1, 101)))
+                for i in range(20):
+                    peer.send(PING, payload=b"%08d" % i)
+                    begin = time.monotonic()
+                    self.assertEqual(peer.expect(PONG)[4], b"%08d" % i)
+                    self.assertLess(time.monotonic() - begin, 5)
+                # The opens are answered in the end, each by itself, and the link goes on.
+                for _ in range(100):
+                    self.assertFalse(json.loads(peer.expect(OPEN_RESULT)[4])["accepted"])
+                peer.send(PING, payload=b"still up")
+                self.assertEqual(peer.expect(PONG)[4], b"still up")
+        finally:
+            mesh.programs["agent"].process.send_signal(signal.SIGCONT)
+            echo.close()
+            mesh.close()
 
 
 if __name__ == "__main__":

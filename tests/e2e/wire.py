@@ -2,6 +2,7 @@
 peer for tests that must send what our own code never would."""
 
 import base64
+import hashlib
 import json
 import os
 import socket
@@ -29,6 +30,28 @@ def parse(message):
 def open_payload(host, port, agent="", protocol="tcp", **more):
     body = {"agent_id": agent, "protocol": protocol, "target_host": host, "target_port": port, **more}
     return json.dumps({k: v for k, v in body.items() if v != ""}).encode()
+
+
+def accept_key(key):
+    """What a server answers to a Sec-WebSocket-Key (RFC 6455 4.2.2)."""
+    return base64.b64encode(hashlib.sha1(key.encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()).decode()
+
+
+def encode_ws(opcode, payload, fin=True, masked=True, rsv=0):
+    first = (0x80 if fin else 0) | (rsv << 4) | opcode
+    mask_bit = 0x80 if masked else 0
+    n = len(payload)
+    if n < 126:
+        head = struct.pack(">BB", first, mask_bit | n)
+    elif n < 65536:
+        head = struct.pack(">BBH", first, mask_bit | 126, n)
+    else:
+        head = struct.pack(">BBQ", first, mask_bit | 127, n)
+    if masked:
+        key = os.urandom(4)
+        head += key
+        payload = mask(payload, key)
+    return head + payload
 
 
 class Rejected(Exception):
@@ -92,21 +115,8 @@ class Peer:
         """Several frames in one write, so that the server reads them in one go."""
         self.s.sendall(b"".join(self.encode_ws(2, f) for f in frames))
 
-    def encode_ws(self, opcode, payload, fin=True, masked=True, rsv=0):
-        first = (0x80 if fin else 0) | (rsv << 4) | opcode
-        mask_bit = 0x80 if masked else 0
-        n = len(payload)
-        if n < 126:
-            head = struct.pack(">BB", first, mask_bit | n)
-        elif n < 65536:
-            head = struct.pack(">BBH", first, mask_bit | 126, n)
-        else:
-            head = struct.pack(">BBQ", first, mask_bit | 127, n)
-        if masked:
-            key = os.urandom(4)
-            head += key
-            payload = bytes(b ^ key[i & 3] for i, b in enumerate(payload)) if n < 4096 else _mask(payload, key)
-        return head + payload
+    def encode_ws(self, opcode, payload, **more):
+        return encode_ws(opcode, payload, **more)
 
     def send(self, *arguments, **more):
         self.send_ws(2, frame(*arguments, **more))
@@ -161,7 +171,7 @@ class Peer:
         self.close()
 
 
-def _mask(payload, key):
+def mask(payload, key):
     n = len(payload)
     pad = key * (n // 4 + 1)
     return (int.from_bytes(payload, "big") ^ int.from_bytes(pad[:n], "big")).to_bytes(n, "big")

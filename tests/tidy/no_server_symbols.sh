@@ -5,13 +5,20 @@ set -euo pipefail
 pattern='sqlite3_|mysql_|argon2|tmesh::storage|tmesh::http::Server'
 status=0
 for program in "$@"; do
-  if symbols=$(nm -C "$program" | grep -E "$pattern"); then
-    echo "$program has symbols of the server:"
-    head -5 <<<"$symbols"
+  # Read first: a program without symbols must not look like a clean one.
+  symbols=$(nm -C "$program")
+  if ! grep -q ' T main$' <<<"$symbols"; then
+    echo "$program has no symbols to look at"
     status=1
   fi
-  if needed=$(ldd "$program" | grep -E 'sqlite|mysql|mariadb|argon2'); then
-    echo "$program needs: $needed"
+  if found=$(grep -E "$pattern" <<<"$symbols"); then
+    echo "$program has symbols of the server:"
+    head -5 <<<"$found"
+    status=1
+  fi
+  needed=$(ldd "$program")
+  if found=$(grep -E 'sqlite|mysql|mariadb|argon2' <<<"$needed"); then
+    echo "$program needs: $found"
     status=1
   fi
 done
