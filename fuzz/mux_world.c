@@ -70,19 +70,21 @@ static void on_pong(void* ctx, const uint8_t* payload, size_t len_bytes) {
   TMESH_ASSERT(len_bytes <= TMESH_ADVISORY_MAX_BYTES);
 }
 
-/* As the programs do: the largest stalled stream of all links is given up. */
+/* As the programs do when nothing is stalled: the largest stream of all links is given up. */
 static void on_memory_full(void* ctx, const struct tmesh_stream* keep) {
   struct world* w = ((struct side*)ctx)->world;
   struct tmesh_stream* largest = NULL;
-  size_t largest_bytes = 0;
+  size_t largest_count = 0;
   for (int i = 0; i < 2; i++) {
-    size_t held_bytes = 0;
-    struct tmesh_stream* s = tmesh_mux_largest_stalled(&w->sides[i].mux, keep, &held_bytes);
-    TMESH_ASSERT(s != keep || s == NULL);
-    TMESH_ASSERT((s == NULL) == (held_bytes == 0));
-    if (held_bytes <= largest_bytes) continue;
-    largest = s;
-    largest_bytes = held_bytes;
+    struct tmesh_list* all = &w->sides[i].mux.all;
+    for (struct tmesh_list* n = all->next; n != all; n = n->next) {
+      struct tmesh_stream* s = TMESH_CONTAINER(n, struct tmesh_stream, in_all);
+      const size_t count = s->in.block_count + s->out.block_count;
+      if (s == keep || tmesh_stream_is_over((enum tmesh_stream_state)s->state) || count <= largest_count)
+        continue;
+      largest = s;
+      largest_count = count;
+    }
   }
   if (largest != NULL) tmesh_mux_evict(largest);
 }

@@ -192,8 +192,13 @@ static void on_mux_memory_full(void* ctx, const struct tmesh_stream* keep) {
   tmesh_memory_full(((struct tmesh_link*)ctx)->loop, keep);
 }
 
-static const struct tmesh_mux_events mux_events = {on_mux_open,   on_mux_control, on_mux_pong,
-                                                   on_mux_goaway, on_mux_dirty,   on_mux_memory_full};
+static uint64_t on_mux_now(void* ctx) {
+  return tmesh_loop_now_us(((struct tmesh_link*)ctx)->loop);
+}
+
+static const struct tmesh_mux_events mux_events = {
+    on_mux_open, on_mux_control, on_mux_pong, on_mux_goaway, on_mux_dirty, on_mux_memory_full, on_mux_now,
+};
 
 /* --- flush ------------------------------------------------------------------------- */
 
@@ -274,7 +279,7 @@ static void on_flush(struct tmesh_flush* flush) {
     if (!l->is_writing) advance_close(l);
   } else {
     tmesh_link_output(l);
-    arm_due(l);
+    if (!l->is_down) arm_due(l);
   }
 }
 

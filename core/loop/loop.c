@@ -173,9 +173,10 @@ void tmesh_loop_stop(struct tmesh_loop* loop) {
 }
 
 static bool is_own(const struct tmesh_loop* loop, const uv_handle_t* h) {
-  const void* own[] = {&loop->prepare,     &loop->check,        &loop->spin,
-                       &loop->alarm_timer, &loop->memory.timer, &loop->memory.rest_timer,
-                       &loop->due_timer};
+  const void* own[] = {&loop->prepare,      &loop->check,
+                       &loop->spin,         &loop->alarm_timer,
+                       &loop->memory.timer, &loop->memory.rest_timer,
+                       &loop->due_timer,    &loop->memory.look_timer};
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
     if (h == own[i]) return true;
   }

@@ -63,6 +63,7 @@ struct tmesh_loop_memory {
   struct tmesh_list starved; /* tmesh_tcp.in_starved: sockets that rest, the longest first */
   struct tmesh_list resting; /* tmesh_link.in_resting: links that rest, the longest first */
   uv_timer_t rest_timer;     /* unreferenced; lets the longest resting link go on */
+  uv_timer_t look_timer;     /* unreferenced; the next look, when nothing else wakes the loop */
   uint64_t stalled_us;       /* TMESH_MEMORY_STALLED_US; tests shorten it, and the next */
   uint64_t tick_ms;          /* TMESH_MEMORY_TICK_MS */
   uint64_t seen_us;          /* the last flush */

@@ -13,7 +13,7 @@
 /* What a read may need at least: its bytes can be for many streams. */
 #define LINK_RESERVE_BLOCKS ((size_t)32)
 /* A heap that is trimmed while it is busy is filled again page by page. */
-#define TRIM_AFTER_TICKS 5u
+#define TRIM_AFTER_TICKS 3u
 
 /* --- levels ---------------------------------------------------------------------- */
 
@@ -146,7 +146,7 @@ static void find_victims(struct tmesh_loop* loop, const struct tmesh_stream* kee
 }
 
 /* What is stalled goes until the sockets can go on; what only happens to be large, for as
- * much as is needed now. */
+ * much as is needed now, which what comes back later does not help. */
 static void relieve(struct tmesh_loop* loop, const struct tmesh_stream* keep, bool also_moving) {
   struct victims v;
   size_t coming_count = 0; /* blocks of sockets, which come back when those are closed */
@@ -157,7 +157,8 @@ static void relieve(struct tmesh_loop* loop, const struct tmesh_stream* keep, bo
     const struct victim* one = &v.heap[i];
     if (!one->is_stalled && !also_moving) return;
     const size_t target = one->is_stalled ? stalled_target(loop) : nearly_empty(loop);
-    if (loop->pool.live_count <= target + coming_count) return;
+    const bool is_urgent = also_moving && loop->pool.live_count > nearly_empty(loop);
+    if (!is_urgent && loop->pool.live_count <= target + coming_count) return;
     loop->memory.evicted_count++;
     if (one->stream != NULL) {
       tmesh_mux_evict(one->stream);
@@ -171,11 +172,13 @@ static void relieve(struct tmesh_loop* loop, const struct tmesh_stream* keep, bo
 void tmesh_memory_full(struct tmesh_loop* loop, const struct tmesh_stream* keep) {
   struct tmesh_loop_memory* m = &loop->memory;
 
+  note_awake(m, tmesh_loop_now_us(loop));
   if (m->full_poll_count != loop->poll_count) {
     m->full_poll_count = loop->poll_count;
     m->full_looks = 0;
   }
-  if (loop->pool.live_count < loop->pool.budget_count) return; /* the system refused, not the budget */
+  /* Then the system refused and not the budget: a read needs a few blocks at most. */
+  if (loop->pool.live_count <= nearly_empty(loop)) return;
   if (m->full_looks >= TMESH_MEMORY_LOOKS_PER_ITERATION_MAX) return;
   m->full_looks++;
   relieve(loop, keep, true);
@@ -227,7 +230,7 @@ static void trim_cache(struct tmesh_loop* loop) {
 
 static void trim_heap(struct tmesh_loop* loop) {
   struct tmesh_loop_memory* m = &loop->memory;
-  const bool is_calm = m->freed_bytes == m->freed_before_bytes;
+  const bool is_calm = m->freed_bytes - m->freed_before_bytes < TMESH_MEMORY_TRIM_BYTES / 4;
 
   m->freed_before_bytes = m->freed_bytes;
   if (m->freed_bytes < TMESH_MEMORY_TRIM_BYTES) {
@@ -268,24 +271,41 @@ int tmesh_memory_init(struct tmesh_loop* loop) {
   m->full_poll_count = UINT64_MAX;
   m->timer.data = loop;
   m->rest_timer.data = loop;
+  m->look_timer.data = loop;
   int rc = uv_timer_init(&loop->uv, &m->timer);
   if (rc == 0) rc = uv_timer_init(&loop->uv, &m->rest_timer);
+  if (rc == 0) rc = uv_timer_init(&loop->uv, &m->look_timer);
   uv_unref((uv_handle_t*)&m->timer);
   uv_unref((uv_handle_t*)&m->rest_timer);
+  uv_unref((uv_handle_t*)&m->look_timer);
   return rc;
+}
+
+/* The flushes around the poll do the work. */
+static void on_look(uv_timer_t* timer) {
+  (void)timer;
+}
+
+static void look(struct tmesh_loop* loop) {
+  struct tmesh_loop_memory* m = &loop->memory;
+  const uint64_t now_us = tmesh_loop_now_us(loop);
+
+  if (now_us >= m->next_look_us) {
+    m->next_look_us = now_us + TMESH_MEMORY_LOOK_US;
+    relieve(loop, NULL, false);
+  }
+  if (uv_is_active((uv_handle_t*)&m->look_timer)) return;
+  const int rc = uv_timer_start(&m->look_timer, on_look, TMESH_MEMORY_LOOK_US / 1000, 0);
+  TMESH_ASSERT(rc == 0);
 }
 
 void tmesh_memory_flush(struct tmesh_loop* loop) {
   struct tmesh_loop_memory* m = &loop->memory;
-  const bool is_short = loop->pool.live_count >= socket_limit(loop);
 
   note_awake(m, tmesh_loop_now_us(loop));
-  if (is_short && (!tmesh_list_empty(&m->starved) || loop->pool.live_count >= nearly_empty(loop))) {
-    const uint64_t now_us = tmesh_loop_now_us(loop);
-    if (now_us >= m->next_look_us) {
-      m->next_look_us = now_us + TMESH_MEMORY_LOOK_US;
-      relieve(loop, NULL, false);
-    }
+  if (!tmesh_memory_may_read(loop) &&
+      (!tmesh_list_empty(&m->starved) || tmesh_pool_pressure(&loop->pool) >= TMESH_PRESSURE_OPENS)) {
+    look(loop);
   }
   if (!tmesh_list_empty(&m->starved) && tmesh_memory_may_read(loop)) wake(loop);
   if (!tmesh_list_empty(&m->resting) && !tmesh_memory_is_short(loop)) on_rested(&m->rest_timer);

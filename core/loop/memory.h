@@ -3,9 +3,9 @@
  *
  * Shortage. Sockets stop taking blocks at seven eighths of the budget, so that the last
  * eighth is there for what a link has to take; they rest in `starved` and go on in their
- * order as blocks come back. When sockets rest or the pool is nearly empty, streams and
+ * order as blocks come back. When sockets rest or opens are refused (90 %), streams and
  * sockets whose bytes have not moved for a second are reset, the largest first, until
- * the sockets can go on: a look at all of them, at most once per 100 ms. When the pool
+ * the sockets can go on: a look at all of them, once per 100 ms. When the pool
  * refuses bytes of a link, the same happens at once, and if nothing is stalled the largest
  * stream of all links goes, never the one the bytes are for; at most four such looks in an
  * iteration, each for up to 256 streams, so that a flood of small streams costs no look
@@ -19,7 +19,7 @@
  *
  * Return. While blocks are cached or much was freed a timer looks once a second: cached
  * blocks beyond what was live at once in the last three seconds are freed, and when
- * 256 KiB were freed and a second passed without more (at the latest after five), the
+ * 256 KiB were freed and a second passed without much more (at the latest after three), the
  * heap is given back (malloc_trim; glibc only, other C libraries do it by themselves or
  * cannot). An idle process does not wake up for it, and it does not keep a loop alive.
  */

@@ -52,6 +52,11 @@ void tmesh_mux_dirty(struct tmesh_mux* m) {
   if (m->config.events->on_dirty != NULL) m->config.events->on_dirty(m->config.events_ctx);
 }
 
+void tmesh_mux_stream_moved(struct tmesh_stream* s) {
+  const struct tmesh_mux_config* c = &s->mux->config;
+  s->moved_us = c->events->now_us != NULL ? c->events->now_us(c->events_ctx) : s->mux->now_us;
+}
+
 void tmesh_mux_schedule(struct tmesh_stream* s) {
   if (tmesh_fair_writer_update(&s->mux->writer, s) || s->place == TMESH_PLACE_HELD) tmesh_mux_dirty(s->mux);
 }

@@ -6,7 +6,7 @@
  * There is no queue behind the scheduler: what was pulled is reported written as
  * one batch, then the next pull may follow.
  *
- * The mux knows no network, clock, log or role beyond "do we open streams here".
+ * The mux knows no network, no clock of its own, no log and no role beyond "do we open streams here".
  * It is the one place where a STREAM status becomes a reset of that stream; only a
  * SESSION status leaves it (requirement C6). Memory: streams from a slab, bytes
  * from the pool, nothing per frame. One thread.
@@ -76,6 +76,9 @@ struct tmesh_mux_events {
    * with tmesh_mux_evict(), of any mux but never of `keep`; the mux then tries once more.
    * May be NULL: `keep` is reset. Never called while a splice or a pull runs. */
   void (*on_memory_full)(void* ctx, const struct tmesh_stream* keep);
+  /* Monotonic time, for noting when bytes of a stream last moved: its other end moves them
+   * without a frame and without tmesh_mux_set_time(). May be NULL: the time set last is used. */
+  uint64_t (*now_us)(void* ctx);
 };
 
 struct tmesh_mux_config {
@@ -257,12 +260,6 @@ void tmesh_mux_set_coalesce(struct tmesh_mux* m, uint32_t coalesce_us);
 /* When tmesh_mux_set_time() has to be called at the latest, although nothing else happens: bytes
  * held back (coalesce_us) go out then. UINT64_MAX = no need. */
 uint64_t tmesh_mux_due_us(const struct tmesh_mux* m);
-#define TMESH_STALLED_MIN_US UINT64_C(1000000) /* bytes that did not move for so long are stalled */
-/* The stream that holds most blocks among those whose bytes do not move: its consumer
- * takes nothing, or its peer gives no credit. If all move, the one that holds most. NULL if
- * none holds any; never `keep`. O(streams). *held_bytes gets what would come free. */
-struct tmesh_stream* tmesh_mux_largest_stalled(const struct tmesh_mux* m, const struct tmesh_stream* keep,
-                                               size_t* held_bytes);
 /* Resets a stream to get its memory back (counted, EV_OVER with NO_MEMORY). */
 void tmesh_mux_evict(struct tmesh_stream* s);
 

@@ -33,6 +33,8 @@ static inline bool tmesh_mux_stream_over(const struct tmesh_stream* s) {
 /* --- mux.c ------------------------------------------------------------------------ */
 
 void tmesh_mux_dirty(struct tmesh_mux* m);
+/* Notes that bytes of s move. */
+void tmesh_mux_stream_moved(struct tmesh_stream* s);
 /* Bytes, credit or the state of s changed: schedules it and wakes the link, which also has
  * to learn when bytes are held back (tmesh_mux_due_us). */
 void tmesh_mux_schedule(struct tmesh_stream* s);

@@ -129,7 +129,9 @@ void tmesh_splice_broken(struct tmesh_splice* sp, int i, struct tmesh_status why
   if (sp->ends[i].in_eof && sp->ends[i].is_drained) return;
   TMESH_ASSERT(!tmesh_is_ok(why));
   const bool is_reset = why.code == TMESH_E_RESET && why.scope == TMESH_SCOPE_STREAM;
-  if (is_reset && !sp->is_leaving && has_last_bytes(sp, i)) {
+  if (is_reset && sp->is_leaving && i == sp->broken) {
+    /* Told twice: a stream shows its reset with the answer before it (EV_RESULT), then as its end. */
+  } else if (is_reset && !sp->is_leaving && has_last_bytes(sp, i)) {
     sp->is_leaving = true;
     sp->why = why;
     sp->broken = i;

@@ -51,7 +51,7 @@ size_t tmesh_stream_out_room(const struct tmesh_stream* s) {
 
 void tmesh_stream_out_added(struct tmesh_stream* s) {
   TMESH_ASSERT(!s->out_eof_pulled && s->out.len_bytes <= s->out_max_bytes);
-  s->moved_us = s->mux->now_us;
+  tmesh_mux_stream_moved(s);
   reschedule(s);
 }
 
@@ -101,7 +101,7 @@ static uint32_t fit_window(struct tmesh_stream* s, uint32_t n) {
 
 void tmesh_stream_consumed(struct tmesh_stream* s, size_t n) {
   if (s->state == TMESH_STREAM_RESET || n == 0) return;
-  s->moved_us = s->mux->now_us;
+  tmesh_mux_stream_moved(s);
   uint32_t back_bytes = s->in_eof ? (uint32_t)n : fit_window(s, (uint32_t)n);
   uint32_t delta = tmesh_recv_window_consume(&s->recv, back_bytes);
   /* After its HALF_CLOSE the peer has no use for credit. */

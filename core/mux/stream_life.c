@@ -135,6 +135,13 @@ struct tmesh_status tmesh_mux_stream_fail(struct tmesh_stream* s, struct tmesh_s
   return tmesh_ok();
 }
 
+void tmesh_mux_evict(struct tmesh_stream* s) {
+  TMESH_ASSERT(!tmesh_mux_stream_over(s));
+  s->mux->stats.memory_resets_count++;
+  /* Our own need is no violation of the peer: it cannot end the session. */
+  (void)!tmesh_is_ok(tmesh_mux_stream_fail(s, tmesh_err_stream(TMESH_E_NO_MEMORY)));
+}
+
 void tmesh_mux_stream_event(struct tmesh_stream* s, unsigned events) {
   if (s->is_released) return;
   s->events = (uint8_t)(s->events | events);

@@ -259,16 +259,19 @@ static struct tmesh_status on_control(void* ctx, const struct tmesh_frame_header
   (void)ctx, (void)h, (void)payload, (void)len_bytes;
   return tmesh_ok();
 }
-/* As the loop does: the largest stalled stream of the process gives its memory back. */
+/* As the loop does when nothing is stalled: the largest stream of the process gives its memory back. */
 static void evict(struct tmesh_mux* const muxes[2], const struct tmesh_stream* keep) {
   struct tmesh_stream* best = NULL;
-  size_t best_bytes = 0;
+  size_t best_count = 0;
   for (int i = 0; i < 2 && muxes[i] != NULL; i++) {
-    size_t held_bytes;
-    struct tmesh_stream* s = tmesh_mux_largest_stalled(muxes[i], keep, &held_bytes);
-    if (s == NULL || held_bytes <= best_bytes) continue;
-    best = s;
-    best_bytes = held_bytes;
+    for (struct tmesh_list* n = muxes[i]->all.next; n != &muxes[i]->all; n = n->next) {
+      struct tmesh_stream* s = TMESH_CONTAINER(n, struct tmesh_stream, in_all);
+      const size_t count = s->in.block_count + s->out.block_count;
+      if (s == keep || tmesh_stream_is_over((enum tmesh_stream_state)s->state) || count <= best_count)
+        continue;
+      best = s;
+      best_count = count;
+    }
   }
   if (best != NULL) tmesh_mux_evict(best);
 }

@@ -240,6 +240,28 @@ static void closed_waits_for_streams_that_are_still_held(void** state) {
   test_link_closed(&b);
 }
 
+/* Its memory may go at once; a timer of the loop must not find it then. */
+static void a_link_whose_write_fails_while_bytes_are_held_back_waits_for_no_timer(void** state) {
+  (void)state;
+  uv_os_fd_t fd;
+  open_two();
+  struct tmesh_stream* s = test_link_stream(&a);
+  test_link_attach(&a, s);
+  RUN_UNTIL(b.stream_count == 1 && s->state == TMESH_STREAM_OPEN);
+  tmesh_mux_set_coalesce(tmesh_link_mux(&a.link), 10000000);
+  assert_int_equal(tmesh_stream_write(s, "x", 1), 1);
+  RUN_UNTIL(b.stream_got_bytes == 1);
+  assert_int_equal(tmesh_stream_write(s, "x", 1), 1);
+  RUN_UNTIL(tmesh_list_linked(&a.link.in_due));
+  assert_int_equal(uv_fileno((uv_handle_t*)&a.transport.tcp, &fd), 0);
+  assert_int_equal(shutdown(fd, SHUT_WR), 0);
+  assert_true(tmesh_is_ok(tmesh_mux_control(tmesh_link_mux(&a.link), TMESH_FRAME_PING, "", 0)));
+  test_link_closed(&a);
+  assert_false(tmesh_list_linked(&a.link.in_due));
+  assert_true(tmesh_list_empty(&test_loop.due_links));
+  test_link_closed(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       LOOP_TEST(a_text_message_ends_the_link_with_1003),
@@ -260,6 +282,7 @@ int main(void) {
       LOOP_TEST(a_link_with_a_full_kernel_closes_within_its_bound),
       LOOP_TEST(the_loop_waits_for_a_link_that_closes_while_it_writes),
       LOOP_TEST(closed_waits_for_streams_that_are_still_held),
+      LOOP_TEST(a_link_whose_write_fails_while_bytes_are_held_back_waits_for_no_timer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

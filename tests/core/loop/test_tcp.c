@@ -271,6 +271,34 @@ static void finish_sends_fin_behind_the_bytes(void** state) {
   close(peer);
 }
 
+struct fin_probe {
+  struct tmesh_flush flush;
+  bool has_run, has_fin;
+};
+
+static void look_for_fin(struct tmesh_flush* flush) {
+  struct fin_probe* probe = TMESH_CONTAINER(flush, struct fin_probe, flush);
+  char byte;
+  probe->has_run = true;
+  probe->has_fin = recv(peer, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* It runs behind the socket's flush, in the same round: no poll was needed. */
+static void the_fin_leaves_with_the_flush(void** state) {
+  (void)state;
+  struct fin_probe probe = {0};
+  open_pair();
+  test_loop_spin(2);
+  tmesh_tcp_finish(&s.tcp);
+  tmesh_flush_init(&probe.flush, look_for_fin);
+  tmesh_loop_flush_request(&test_loop, &probe.flush);
+  RUN_UNTIL(probe.has_run);
+  assert_true(probe.has_fin);
+  assert_true(s.all_written);
+  sock_close(&s, false);
+  close(peer);
+}
+
 static void finish_of_an_empty_queue_is_reported_as_all_written(void** state) {
   (void)state;
   open_pair();
@@ -312,6 +340,7 @@ int main(void) {
       LOOP_TEST(send_reports_a_refused_block),
       LOOP_TEST(finish_sends_fin_behind_the_bytes),
       LOOP_TEST(finish_of_an_empty_queue_is_reported_as_all_written),
+      LOOP_TEST(the_fin_leaves_with_the_flush),
       LOOP_TEST(a_failed_write_breaks_the_socket),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,19 @@ static void without_the_capability_early_data_resets_that_stream(void** state) {
   peer_expect_reset_of_1(p, TMESH_E_STATE);
 }
 
+/* A legacy opener does not know that anybody opens: its bytes wait within their own bound. */
+static void a_legacy_open_is_not_held_to_the_limit_of_early_data(void** state) {
+  (void)state;
+  struct peer* p = new_peer(false);
+  peer_open(p, 1, 0, WINDOW);
+  for (int i = 0; i < 4; i++) peer_data(p, 1, TMESH_DATA_MAX_BYTES);
+  peer_frame(p, TMESH_FRAME_HALF_CLOSE, 1, NULL, 0);
+  peer_dispatch(p);
+  assert_int_equal(peer_user(p, 1)->over_count, 0);
+  assert_int_equal(peer_user(p, 1)->stream->in.len_bytes, 4 * TMESH_DATA_MAX_BYTES);
+  peer_free(p);
+}
+
 static void half_close_while_opening_still_resets_a_strict_stream(void** state) {
   (void)state;
   struct peer* p = new_peer(false);
@@ -399,6 +412,28 @@ static void a_full_pool_holds_early_bytes_until_the_answer(void** state) {
   stop_hub(&h);
 }
 
+/* A target that answers and resets at once: answer, bytes and RESET come in one read. */
+static void an_answer_with_its_bytes_and_a_reset_passes_a_splice_that_was_there_before(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  splice_hub(&h);
+  peer_flush(h.out);
+  peer_result(h.out, 1, tmesh_open_accept());
+  peer_data(h.out, 1, 700);
+  peer_frame(h.out, TMESH_FRAME_RESET, 1, NULL, 0);
+  while (tmesh_mux_dispatch(&h.out->mux)) {
+  }
+  assert_int_equal(h.done_count, 0); /* the bytes are not written yet */
+  peer_flush(h.in);
+  peer_flush(h.in);
+  assert_int_equal(peer_sent(h.in, TMESH_FRAME_DATA, 1), 1);
+  assert_int_equal(peer_sent(h.in, TMESH_FRAME_RESET, 1), 1);
+  assert_int_equal(h.in->mux.stats.data_bytes_out, 700);
+  assert_int_equal(h.done_count, 1);
+  assert_int_equal(h.why.code, TMESH_E_RESET);
+  stop_hub(&h);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_opener_has_room_for_16_KiB_while_opening),
@@ -412,6 +447,7 @@ int main(void) {
       cmocka_unit_test(an_acceptor_keeps_16_KiB_while_opening_and_tells_its_user),
       cmocka_unit_test(more_early_data_than_allowed_resets_that_stream),
       cmocka_unit_test(without_the_capability_early_data_resets_that_stream),
+      cmocka_unit_test(a_legacy_open_is_not_held_to_the_limit_of_early_data),
       cmocka_unit_test(half_close_while_opening_still_resets_a_strict_stream),
       cmocka_unit_test(a_refused_open_drops_its_early_bytes_and_ignores_those_under_way),
       cmocka_unit_test(early_data_of_an_open_nobody_took_is_ignored),
@@ -422,6 +458,7 @@ int main(void) {
       cmocka_unit_test(a_refusal_that_reaches_a_splice_ends_it),
       cmocka_unit_test(a_user_that_answers_first_turns_a_refusal_into_an_open_result),
       cmocka_unit_test(a_full_pool_holds_early_bytes_until_the_answer),
+      cmocka_unit_test(an_answer_with_its_bytes_and_a_reset_passes_a_splice_that_was_there_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,20 +22,16 @@ static void let_go(struct peer* p, struct held* h) {
 
 /* --- input the pool has no block for ------------------------------------------------- */
 
-static void evict_the_largest(struct peer* p, const struct tmesh_stream* keep) {
-  size_t held_bytes;
+static void evict_stream_2(struct peer* p, const struct tmesh_stream* keep) {
   assert_int_equal(keep->id, 1);
-  struct tmesh_stream* s = tmesh_mux_largest_stalled(&p->mux, keep, &held_bytes);
-  assert_non_null(s);
-  assert_ptr_not_equal(s, keep);
-  tmesh_mux_evict(s);
+  tmesh_mux_evict(peer_user(p, 2)->stream);
 }
 
 static void memory_is_asked_for_once_and_the_bytes_are_kept(void** state) {
   (void)state;
   struct peer* p = peer_two_streams();
   p->pool.budget_count = 2;
-  p->on_memory_full = evict_the_largest;
+  p->on_memory_full = evict_stream_2;
   peer_data(p, 2, TMESH_BLOCK_BYTES);
   peer_data(p, 2, TMESH_BLOCK_BYTES);
   peer_data(p, 1, 100);
@@ -88,38 +84,60 @@ static void a_link_that_ends_meanwhile_takes_no_more_bytes(void** state) {
   peer_free(p);
 }
 
-/* --- who is stalled --------------------------------------------------------------------- */
+/* --- when bytes last moved: what memory is taken back by ------------------------------ */
 
-static void the_largest_stalled_is_who_holds_most_and_does_not_move(void** state) {
+static void set_time(struct peer* p, uint64_t us) {
+  tmesh_mux_set_time(&p->mux, us);
+}
+
+static void bytes_move_when_they_come_into_an_empty_queue_or_leave_one(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
-  size_t held_bytes = 1;
-  for (uint32_t id = 1; id <= 4; id++) peer_opened(p, id);
-  assert_null(tmesh_mux_largest_stalled(&p->mux, NULL, &held_bytes)); /* nobody holds anything */
-  assert_int_equal(held_bytes, 0);
-  tmesh_mux_set_time(&p->mux, 1000000);
-  for (int i = 0; i < 2; i++) peer_data(p, 1, TMESH_BLOCK_BYTES);
-  for (int i = 0; i < 3; i++) peer_data(p, 2, TMESH_BLOCK_BYTES);
-  for (int i = 0; i < 6; i++) peer_data(p, 3, TMESH_BLOCK_BYTES);
-  /* All came just now: the largest of all. */
-  assert_int_equal(tmesh_mux_largest_stalled(&p->mux, NULL, &held_bytes)->id, 3);
-  assert_int_equal(held_bytes, 6 * TMESH_BLOCK_BYTES);
-  assert_int_equal(tmesh_mux_largest_stalled(&p->mux, peer_user(p, 3)->stream, &held_bytes)->id, 2);
-  /* A consumer that takes its bytes is not stalled, however much waits. */
-  tmesh_mux_set_time(&p->mux, 1000000 + TMESH_STALLED_MIN_US);
-  tmesh_chunkq_consume(&peer_user(p, 3)->stream->in, 1);
-  tmesh_stream_consumed(peer_user(p, 3)->stream, 1);
-  assert_int_equal(tmesh_mux_largest_stalled(&p->mux, NULL, &held_bytes)->id, 2);
-  assert_int_equal(held_bytes, 3 * TMESH_BLOCK_BYTES);
-  /* Nor is one whose bytes leave for the link. */
-  peer_update(p, 4, WINDOW);
-  static const uint8_t bytes[5 * TMESH_BLOCK_BYTES];
-  tmesh_stream_write(peer_user(p, 4)->stream, bytes, sizeof bytes);
-  assert_int_equal(tmesh_mux_largest_stalled(&p->mux, NULL, &held_bytes)->id, 2);
-  tmesh_mux_set_time(&p->mux, p->mux.now_us + TMESH_STALLED_MIN_US);
-  assert_int_equal(tmesh_mux_largest_stalled(&p->mux, NULL, &held_bytes)->id, 3);
+  struct tmesh_stream* s = peer_opened(p, 1);
+  set_time(p, 10);
+  peer_data(p, 1, 100);
+  assert_int_equal(s->moved_us, 10);
+  set_time(p, 20);
+  peer_data(p, 1, 100); /* behind bytes that nobody takes */
+  assert_int_equal(s->moved_us, 10);
+  set_time(p, 30);
+  tmesh_chunkq_consume(&s->in, 1);
+  tmesh_stream_consumed(s, 1);
+  assert_int_equal(s->moved_us, 30);
+  set_time(p, 40);
+  assert_int_equal(tmesh_stream_write(s, "x", 1), 1);
+  assert_int_equal(s->moved_us, 40);
+  set_time(p, 50);
+  peer_flush(p);
+  assert_int_equal(s->moved_us, 50);
   peer_free(p);
 }
+
+static uint64_t now_60(void* ctx) {
+  (void)ctx;
+  return 60;
+}
+
+static void what_the_user_moves_is_noted_with_the_users_time(void** state) {
+  (void)state;
+  struct tmesh_mux_config c = peer_config();
+  struct tmesh_mux_events events = *c.events;
+  events.now_us = now_60;
+  c.events = &events;
+  struct peer* p = peer_new(&c);
+  struct tmesh_stream* s = peer_opened(p, 1);
+  set_time(p, 10);
+  peer_data(p, 1, 100);
+  tmesh_chunkq_consume(&s->in, 1);
+  tmesh_stream_consumed(s, 1);
+  assert_int_equal(s->moved_us, 60);
+  s->moved_us = 0;
+  assert_int_equal(tmesh_stream_write(s, "x", 1), 1);
+  assert_int_equal(s->moved_us, 60);
+  peer_free(p);
+}
+
+/* --- eviction --------------------------------------------------------------------------- */
 
 static void an_evicted_stream_gives_its_blocks_back_at_once(void** state) {
   (void)state;
@@ -184,7 +202,8 @@ int main(void) {
       cmocka_unit_test(memory_is_asked_for_once_and_the_bytes_are_kept),
       cmocka_unit_test(when_nothing_came_free_the_stream_itself_is_reset),
       cmocka_unit_test(a_link_that_ends_meanwhile_takes_no_more_bytes),
-      cmocka_unit_test(the_largest_stalled_is_who_holds_most_and_does_not_move),
+      cmocka_unit_test(bytes_move_when_they_come_into_an_empty_queue_or_leave_one),
+      cmocka_unit_test(what_the_user_moves_is_noted_with_the_users_time),
       cmocka_unit_test(an_evicted_stream_gives_its_blocks_back_at_once),
       cmocka_unit_test(from_90_percent_on_an_acceptor_answers_queue_full_without_a_stream),
       cmocka_unit_test(from_90_percent_on_an_opener_does_not_open),
