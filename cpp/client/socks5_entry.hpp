@@ -26,6 +26,9 @@ struct Socks5EntryOptions {
   bool has_login = false;
   uint64_t handshake_timeout_us = 10'000'000;
   uint64_t open_timeout_us = 8'000'000;
+  // For a link that is on its way: the longest wait before a successor is dialled (1 s), and
+  // the dial.
+  uint64_t link_wait_us = 2'000'000;
 };
 
 class Socks5Local;

@@ -13,14 +13,12 @@ namespace {
 // browser, of which this much waits while the open is under way.
 constexpr std::size_t kOpeningReadMax_bytes = 16'384;
 
-// For a link that is on its way: the longest wait before a successor is dialled (1 s), and
-// the dial.
-constexpr uint64_t kLinkWait_us = 2'000'000;
-
 }  // namespace
 
 Socks5Local::Socks5Local(Socks5Entry& entry)
-    : entry_(entry), handshake_(entry.options_.has_login ? &entry.options_.login : nullptr) {}
+    : entry_(entry),
+      handshake_(
+          std::make_unique<Socks5Handshake>(entry.options_.has_login ? &entry.options_.login : nullptr)) {}
 
 Socks5Local::~Socks5Local() {
   drop_stream();
@@ -41,25 +39,25 @@ void Socks5Local::on_readable() {
   while (phase_ == Phase::handshake) {
     tmesh_span span{};
     if (tmesh_chunkq_peek(tcp_.in(), &span, 1) == 0) return;
-    const std::size_t used = handshake_.feed({span.data, span.len_bytes});
+    const std::size_t used = handshake_->feed({span.data, span.len_bytes});
     tmesh_chunkq_consume(tcp_.in(), used);
     if (!send_reply()) return entry_.remove(*this);
-    if (handshake_.state() == Socks5Handshake::State::failed) return end();
-    if (handshake_.state() == Socks5Handshake::State::ready) return open();
+    if (handshake_->state() == Socks5Handshake::State::failed) return end();
+    if (handshake_->state() == Socks5Handshake::State::ready) return open();
   }
 }
 
 bool Socks5Local::send_reply() {
-  const auto reply = handshake_.reply();
+  const auto reply = handshake_->reply();
   if (reply.empty()) return true;
   const tmesh_status st = tcp_.send(reply);
-  handshake_.reply_sent();
+  handshake_->reply_sent();
   return tmesh_is_ok(st);
 }
 
 void Socks5Local::open() {
-  auto opened =
-      entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_.host(), handshake_.port(), allows_strict_);
+  auto opened = entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_->host(), handshake_->port(),
+                                        allows_strict_);
   if (!opened) {
     if (opened.error().code != TMESH_E_CLOSED) return refuse(socks5_reply(TMESH_OPEN_INTERNAL_ERROR));
     // No ready link is "agent unavailable"; the rest are limits of our own.
@@ -82,7 +80,8 @@ bool Socks5Local::wait_for_link() {
                                     Delegate<void()>::bind<&Socks5Local::on_link>(this));
   if (!link_.active()) return false;
   phase_ = Phase::opening;
-  timeout_ = entry_.loop_.after(kLinkWait_us, Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
+  timeout_ = entry_.loop_.after(entry_.options_.link_wait_us,
+                                Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
   return true;
 }
 
@@ -121,6 +120,7 @@ void Socks5Local::succeed() {
   timeout_.cancel();
   if (!tmesh_is_ok(tcp_.send(Socks5Handshake::final_reply(kReplySucceeded)))) return entry_.remove(*this);
   phase_ = Phase::flowing;
+  handshake_.reset();
   flow_.emplace(std::move(tcp_), std::exchange(stream_, nullptr),
                 Delegate<void(tmesh_status)>::bind<&Socks5Local::on_flow_done>(this));
   flow_->start();
@@ -152,7 +152,11 @@ void Socks5Local::drop_stream() {
 }
 
 void Socks5Local::on_timeout() {
-  if (link_.active()) return refuse(socks5_reply(TMESH_OPEN_AGENT_OFFLINE));
+  if (link_.active()) {
+    // A link that was only silent for a while may have come back; nobody is woken for that.
+    link_.cancel();
+    return open();
+  }
   if (phase_ == Phase::opening) {
     entry_.opener_.open_timed_out(entry_.options_.agent_id, *stream_);
     return refuse(socks5_reply(TMESH_OPEN_TIMEOUT));

@@ -51,7 +51,8 @@ class Socks5Local final : private net::TcpHandler {
 
   Socks5Entry& entry_;
   net::Tcp tcp_;
-  Socks5Handshake handshake_;
+  std::unique_ptr<Socks5Handshake>
+      handshake_;  // until the stream is there: 600 bytes an idle one need not hold
   Phase phase_ = Phase::handshake;
   bool allows_strict_ = true;  // false: the one legacy retry
   bool was_waiting_ = false;   // for a link, once

@@ -38,13 +38,14 @@ bool AuthorizeQueue::hand_over() {
 void AuthorizeQueue::on_answers(std::vector<Result<Grant>> answers) {
   batch_.release();
   telling_count_ = std::exchange(in_flight_count_, 0);
-  // The thread goes on while the callers are told.
+  // The thread goes on while the callers are told. What it has no room for is refused to the
+  // last: submit() relies on it that nothing waits without a batch in flight.
   const std::size_t waiting_count = waiting_.size();
-  if (waiting_count > 0 && !hand_over()) {
-    const std::size_t lost_count = waiting_count - waiting_.size();
-    answers.insert(answers.end(), lost_count, fail(TMESH_E_LIMIT, "too many calls wait for the database"));
-    telling_count_ += lost_count;
+  while (!waiting_.empty() && !hand_over()) {
   }
+  const std::size_t lost_count = waiting_count - waiting_.size() - in_flight_count_;
+  answers.insert(answers.end(), lost_count, fail(TMESH_E_LIMIT, "too many calls wait for the database"));
+  telling_count_ += lost_count;
   bool is_gone = false;
   gone_ = &is_gone;
   for (Result<Grant>& answer : answers) {

@@ -54,17 +54,27 @@ void OpenExecutor::run_waiting() {
   }
 }
 
+// Whose turn it is. Those that are passed over run a 32nd of the slots each, so they are 32
+// at most.
+std::list<OpenToken*>::iterator OpenExecutor::next_turn() {
+  if (running_count_ < limits_.concurrent_max - limits_.concurrent_max / 8) return ring_.begin();
+  const std::size_t few = std::max<std::size_t>(limits_.concurrent_max / 32, 1);
+  return std::ranges::find_if(ring_, [few](const OpenToken* token) { return token->running_count < few; });
+}
+
 // One job of the next token's next link; false if no link can start one.
 bool OpenExecutor::start_next() {
-  if (ring_.empty()) return false;
-  OpenToken& token = *ring_.front();
+  const auto turn = next_turn();
+  if (turn == ring_.end()) return false;
+  OpenToken& token = **turn;
   OpenLinkQueue& queue = *token.turns.front();
   // Their next turns come after everybody's.
-  ring_.splice(ring_.end(), ring_, ring_.begin());
+  ring_.splice(ring_.end(), ring_, turn);
   token.turns.splice(token.turns.end(), token.turns, token.turns.begin());
   OpenJob& job = *queue.waiting.front();
   queue.waiting.pop_front();
-  queue.token->second.waiting_count--;
+  token.waiting_count--;
+  token.running_count++;
   waiting_count_--;
   job.state_ = OpenJob::State::running;
   queue.running_count++;
@@ -80,6 +90,7 @@ void OpenExecutor::release(OpenJob& job) {
   OpenLinkQueue& queue = link->second;
   if (std::exchange(job.state_, OpenJob::State::idle) == OpenJob::State::running) {
     queue.running_count--;
+    queue.token->second.running_count--;
     running_count_--;
   } else {
     queue.waiting.erase(job.place_);

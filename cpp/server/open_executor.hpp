@@ -1,10 +1,11 @@
 // Admission of opens (requirements C7, C8): how many run, how many wait, who is next.
 //
 // At most concurrent_max jobs run, per link at most per_link_max; at most pending_max
-// wait, per link half of that, and the last eighth is for tokens that hardly wait for
-// anything, so that a token with many links cannot have all others refused. Waiting jobs start round-robin
-// over tokens, and within a token over its links, so that one client's flood delays another's single open by
-// one turn. Only links that can start something take part in the turns, so a step costs
+// wait, per link half of that. The last eighth of both is for tokens that hardly run or wait
+// for anything, so that a token with many links cannot have all others refused, or hold
+// every slot with dials of dead targets. Waiting jobs start round-robin over tokens, and
+// within a token over its links, so that one client's flood delays another's single open
+// by one turn. Only links that can start something take part in the turns, so a step costs
 // the same however many links wait at their limit. Nothing runs inside submit(): jobs
 // start from the loop. One thread; allocates per waiting job.
 #pragma once
@@ -53,6 +54,7 @@ struct OpenLinkQueue;
 struct OpenToken {
   std::size_t links_count = 0;            // of those that have a job
   std::size_t waiting_count = 0;          // jobs on all of them
+  std::size_t running_count = 0;          // the same
   std::list<OpenLinkQueue*> turns;        // its links that can start one, next first
   std::list<OpenToken*>::iterator place;  // in the ring, while there are turns
 };
@@ -94,6 +96,7 @@ class OpenExecutor {
   using Links = std::map<uint64_t, OpenLinkQueue>;
 
   bool has_room(const OpenLinkQueue& queue) const;
+  std::list<OpenToken*>::iterator next_turn();
   void wake();
   void run_waiting();
   bool start_next();

@@ -6,7 +6,7 @@ namespace tmesh::session {
 
 Liveness::Liveness(const SessionLife& life, uint64_t now_us) : life_(life), heard_us_(now_us) {
   if (life_.ping_interval_us != 0) ping_due_us_ = now_us + life_.ping_interval_us;
-  set_due(now_us, {now_us, 0, 0});
+  set_due(now_us, {now_us, 0, 0, 0});
 }
 
 Liveness::Verdict Liveness::judge(uint64_t now_us, const Seen& seen) {
@@ -23,9 +23,9 @@ Liveness::Verdict Liveness::judge(uint64_t now_us, const Seen& seen) {
       verdict.wants_probe = true;
     }
   }
-  if (is_doubting() && seen.read_us > doubt_from_us_) forget_doubt();
-  if (open_since_us_ != kNever && seen.read_us > open_since_us_) open_since_us_ = kNever;
-  if (ping_since_us_ != kNever && seen.read_us > ping_since_us_) ping_since_us_ = kNever;
+  if (is_doubting() && seen.in_bytes != doubt_in_bytes_) forget_doubt();
+  if (open_since_us_ != kNever && seen.in_bytes != open_in_bytes_) open_since_us_ = kNever;
+  if (ping_since_us_ != kNever && seen.in_bytes != ping_in_bytes_) ping_since_us_ = kNever;
   heard_us_ = std::max(heard_us_, seen.read_us);
 
   const uint64_t silent_us = now_us > heard_us_ ? now_us - heard_us_ : 0;
@@ -41,7 +41,10 @@ Liveness::Verdict Liveness::judge(uint64_t now_us, const Seen& seen) {
   if (now_us >= ping_due_us_) {
     // From now, not from the last due time: after a jump one PING is enough.
     ping_due_us_ = life_.ping_interval_us == 0 ? kNever : now_us + life_.ping_interval_us;
-    if (ping_since_us_ == kNever) ping_since_us_ = now_us;
+    if (ping_since_us_ == kNever) {
+      ping_since_us_ = now_us;
+      ping_in_bytes_ = seen.in_bytes;
+    }
     verdict.wants_ping = true;
   }
   judge_doubt(now_us, seen, verdict);
@@ -53,8 +56,10 @@ void Liveness::judge_doubt(uint64_t now_us, const Seen& seen, Verdict& verdict) 
   if (!is_doubting()) {
     if (now_us >= open_doubt_us(seen)) {
       doubt_from_us_ = open_since_us_;
+      doubt_in_bytes_ = open_in_bytes_;
     } else if (now_us >= ping_doubt_us(seen)) {
       doubt_from_us_ = ping_since_us_;
+      doubt_in_bytes_ = ping_in_bytes_;
       missed_count_ = 1;  // a PING is a probe, and has had more time than one
       verdict.is_suspect_now = true;
     } else {
@@ -77,16 +82,18 @@ void Liveness::judge_doubt(uint64_t now_us, const Seen& seen, Verdict& verdict) 
 
 void Liveness::expect_answer(uint64_t now_us, const Seen& seen) {
   if (life_.open_patience_us == 0) return;
-  if (open_since_us_ != kNever && seen.read_us <= open_since_us_) return;
+  if (open_since_us_ != kNever && seen.in_bytes == open_in_bytes_) return;
   open_since_us_ = now_us;
+  open_in_bytes_ = seen.in_bytes;
   due_us_ = std::min(due_us_, open_doubt_us(seen));
 }
 
 void Liveness::doubt(uint64_t now_us, const Seen& seen) {
   if (life_.open_patience_us == 0) return;
-  if (is_doubting() && seen.read_us <= doubt_from_us_) return;
+  if (is_doubting() && seen.in_bytes == doubt_in_bytes_) return;
   forget_doubt();
   doubt_from_us_ = now_us;
+  doubt_in_bytes_ = seen.in_bytes;
   due_us_ = std::min(due_us_, now_us);
 }
 

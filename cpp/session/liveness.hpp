@@ -47,6 +47,7 @@ class Liveness {
   // What is known of the link.
   struct Seen {
     uint64_t read_us = 0;    // of the last byte; begins with the link
+    uint64_t in_bytes = 0;   // read: the clock stands still for a millisecond, and an answer may be quicker
     uint64_t out_bytes = 0;  // the kernel has taken
     uint64_t rtt_us = 0;     // 0 = not known
   };
@@ -70,7 +71,7 @@ class Liveness {
   // PING now, and then every interval_us if there is no interval yet.
   void ping_now(uint64_t now_us, uint64_t interval_us);
   // No byte came since the doubt began, and a probe was missed.
-  bool is_suspect(uint64_t read_us) const { return missed_count_ > 0 && read_us <= doubt_from_us_; }
+  bool is_suspect(uint64_t in_bytes) const { return missed_count_ > 0 && in_bytes == doubt_in_bytes_; }
 
  private:
   void forget_doubt();
@@ -89,8 +90,11 @@ class Liveness {
   uint64_t silence_pinged_us_ = 0;   // last read at the time of the last silence ping
   uint64_t open_since_us_ = kNever;  // the oldest open with no byte behind it
   uint64_t ping_since_us_ = kNever;  // the same of PINGs
-  uint64_t doubt_from_us_ = kNever;  // a byte later than this ends the doubt
-  uint64_t probed_at_us_ = kNever;   // while doubting: kNever = probe at the next judgement
+  uint64_t doubt_from_us_ = kNever;
+  uint64_t open_in_bytes_ = 0;  // read by each of these times: one more byte is an answer
+  uint64_t ping_in_bytes_ = 0;
+  uint64_t doubt_in_bytes_ = 0;
+  uint64_t probed_at_us_ = kNever;  // while doubting: kNever = probe at the next judgement
   uint64_t probed_out_bytes_ = 0;
   unsigned missed_count_ = 0;
 };

@@ -20,7 +20,7 @@ class ReconnectorHandler {
   // A fresh link's transport. The handler makes a Session of it now and calls
   // link_ended() when that is over (or at once if it cannot).
   virtual void on_connected(Connected connected) = 0;
-  // For the log: the next attempt comes in retry_us.
+  // The next attempt comes in retry_us; 0 only for the one without an offer.
   virtual void on_connect_failed(const ConnectFailure& failure, uint64_t retry_us) = 0;
 
  protected:

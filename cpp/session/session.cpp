@@ -60,7 +60,7 @@ void Session::goaway() {
 }
 
 Liveness::Seen Session::seen() const {
-  return {link_.last_read_us(), link_.bytes_out(), smoothed_rtt_us_};
+  return {link_.last_read_us(), link_.bytes_in(), link_.bytes_out(), smoothed_rtt_us_};
 }
 
 void Session::expect_answer() {

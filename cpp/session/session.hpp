@@ -83,7 +83,7 @@ class Session final : private net::LinkHandler {
   // stop_opens().
   bool takes_opens() const { return is_up_ && !is_draining_ && !is_suspect(); }
   // Probed, and not a byte since (liveness.hpp).
-  bool is_suspect() const { return liveness_.is_suspect(link_.last_read_us()); }
+  bool is_suspect() const { return liveness_.is_suspect(link_.bytes_in()); }
   std::size_t live_streams_count() { return link_.mux()->live_count; }
   // Also those that are over but still need the link: not released by their users, or
   // with something to send.

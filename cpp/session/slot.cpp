@@ -72,13 +72,16 @@ void Slot::on_connected(Connected connected) {
 void Slot::on_connect_failed(const ConnectFailure& failure, uint64_t retry_us) {
   is_rotating_ = false;
   // The first of a series is a warning; the rest would only repeat it.
-  const auto level = std::exchange(has_failed_, true) ? log::Level::debug : log::Level::warn;
+  const auto level = has_failed_ ? log::Level::debug : log::Level::warn;
   log::write(level, "connect_failed",
              {{"slot", number_},
               {"stage", failure.stage},
               {"reason", failure.text},
               {"http_status", failure.http_status},
               {"retry_us", retry_us}});
+  // A refused offer: the attempt goes on without one.
+  if (retry_us == 0) return;
+  has_failed_ = true;
   role_.on_attempt_failed();
 }
 

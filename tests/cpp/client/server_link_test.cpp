@@ -288,6 +288,22 @@ TEST_F(ServerLinkTest, WhoWaitsForALinkIsToldWhenAnAttemptFailsAndThenNobodyWait
   EXPECT_EQ(waiter.wakes, 1u);
 }
 
+// A V8 server refuses every offer; the attempt goes on without one.
+TEST_F(ServerLinkTest, WhoWaitsForALinkWaitsThroughARefusedOffer) {
+  start();
+  Waiter early;
+  early.wait(*link);
+  server.last().reply("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n");
+  ASSERT_TRUE(run_until([&] { return server.has_request(1); }));
+  EXPECT_EQ(early.wakes, 0u);
+  Waiter late;
+  late.wait(*link);
+  EXPECT_TRUE(late.ticket.active());
+  up(TMESH_SUBPROTOCOL_NONE, 1);
+  EXPECT_EQ(early.wakes, 1u);
+  EXPECT_EQ(late.wakes, 1u);
+}
+
 TEST_F(ServerLinkTest, AfterAGoawayALinkIsOnItsWay) {
   up_from_start();
   server.last().control(TMESH_FRAME_GOAWAY);

@@ -89,6 +89,33 @@ TEST_F(Socks5EntryTest, ALinkThatDoesNotComeIsAgentUnavailable) {
   EXPECT_TRUE(opener.waiting.empty()) << "once is enough";
 }
 
+// A link that was silent for a while is taken again when it speaks, but nobody is woken for that.
+TEST_F(Socks5EntryTest, TheEndOfTheWaitLooksOnceMore) {
+  options.link_wait_us = 30'000;
+  make();
+  opener.refusal = TMESH_E_CLOSED;
+  opener.is_link_coming = true;
+  RawClient browser(entry->port());
+  browser.send(kGreeting + kRequest);
+  ASSERT_TRUE(run_until([&] { return opener.waiting.size() == 1; }));
+  opener.refusal = TMESH_OK;
+  ASSERT_TRUE(run_until([&] { return server.last().streams.size() == 1; }));
+  EXPECT_TRUE(opener.waiting.empty());
+  far().answer(tmesh_open_accept());
+  ASSERT_TRUE(run_until([&] { return browser.pump().received == kChosen + reply(0); }));
+}
+
+TEST_F(Socks5EntryTest, NobodyWaitsLongForALink) {
+  options.link_wait_us = 30'000;
+  make();
+  opener.refusal = TMESH_E_CLOSED;
+  opener.is_link_coming = true;
+  RawClient browser(entry->port());
+  browser.send(kGreeting + kRequest);
+  expect_end(browser, kChosen + reply(4));
+  EXPECT_EQ(opener.calls.size(), 2u);
+}
+
 TEST_F(Socks5EntryTest, ABrowserThatLeavesWhileItWaitsIsForgotten) {
   make();
   opener.refusal = TMESH_E_CLOSED;

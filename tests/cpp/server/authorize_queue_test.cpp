@@ -138,6 +138,30 @@ TEST_F(AuthorizeQueueTest, AFullThreadRefusesAtOnceOrLater) {
   ASSERT_TRUE(run_until_told(3));
 }
 
+// What a full thread refuses is refused whole: a rest that waited without a batch would be
+// taken for the next caller's request.
+TEST_F(AuthorizeQueueTest, AFullThreadRefusesMoreThanABatchToo) {
+  constexpr std::size_t kMany = AuthorizeQueue::kBatchMax + 44;
+  start(kMany, 1);
+  std::vector<Caller> many(kMany);
+  ASSERT_TRUE(block(gate));
+  ASSERT_TRUE(ask(callers[0]));  // the one job that may wait
+  for (Caller& caller : many) ASSERT_TRUE(ask(caller));
+  gate.set_value();
+  while (!block(second_gate)) second_gate = {};  // the first request was answered by then
+  auto filler = workers->submit([] {}, Delegate<void()>::bind<&AuthorizeQueueTest::on_job>(this));
+  EXPECT_TRUE(filler);
+  EXPECT_TRUE(run_until_told(1 + kMany));
+  for (const Caller& caller : many) EXPECT_EQ(caller.code, TMESH_E_LIMIT);
+  EXPECT_FALSE(ask(callers[1]));
+  second_gate.set_value();
+  ASSERT_TRUE(run_until([&] { return workers->active_count() == 0; }));
+  ASSERT_TRUE(ask(callers[2]));
+  ASSERT_TRUE(run_until_told(2 + kMany));
+  EXPECT_EQ(order.back(), &callers[2]);
+  EXPECT_EQ(callers[2].code, TMESH_E_POLICY);
+}
+
 TEST_F(AuthorizeQueueTest, MayGoWhileItTells) {
   start(8);
   ASSERT_TRUE(block(gate));

@@ -92,6 +92,8 @@ TEST_F(CeilingsTest, SlotsFollowWhatExistsUnderRandomEnds) {
     const auto below = [&](std::size_t n) { return random() % n; };
     std::vector<FakeClient*> from;
     std::vector<FakeAgent*> to;
+    from.reserve(3);
+    to.reserve(3);
     for (int i = 0; i < 3; i++) from.push_back(&add_client(i == 0 ? "a" : "b"));
     for (int i = 0; i < 3; i++) to.push_back(&add_agent(i == 0 ? "away" : "home"));
     std::list<PlainStream> streams;
@@ -191,6 +193,7 @@ TEST_F(FairnessTest, AFloodOfTenThousandOpensDelaysAnothersOpenByOneDialAtMost) 
   FakeAgent& agent = add_agent("home", 40'000);
   FakeClient& other = add_client("other");
   std::vector<FakeClient*> flood;
+  flood.reserve(4);
   for (int i = 0; i < 4; i++) flood.push_back(&add_client("flood"));  // twice what may run at once
   std::list<PlainStream> noise;
   const auto open_flood = [&](int count) {
@@ -201,7 +204,8 @@ TEST_F(FairnessTest, AFloodOfTenThousandOpensDelaysAnothersOpenByOneDialAtMost) 
   };
   open_flood(10'000);
   step(agent);
-  ASSERT_EQ(service->executor().running_count(), settings.concurrent_opens_max) << "every slot is taken";
+  ASSERT_EQ(service->executor().running_count(), settings.concurrent_opens_max / 8 * 7)
+      << "every slot that one token may take";
   for (int round = 0; round < 5; round++) {
     SCOPED_TRACE(round);
     PlainStream single;
@@ -212,8 +216,7 @@ TEST_F(FairnessTest, AFloodOfTenThousandOpensDelaysAnothersOpenByOneDialAtMost) 
       step(agent);
     }
     ASSERT_TRUE(single.has_result && single.result.accepted);
-    EXPECT_LE(timers.now_us() - since_us, 2 * kDial_us + 2 * kStep_us)
-        << "its own dial and one of the flood's";
+    EXPECT_LE(timers.now_us() - since_us, kDial_us + 2 * kStep_us) << "its own dial";
   }
 }
 

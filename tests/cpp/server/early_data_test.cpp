@@ -73,6 +73,7 @@ TEST_F(EarlyDataTest, ItGoesOnWhileTheAgentDials) {
   EXPECT_EQ(agent.last().received, "first second");
   EXPECT_FALSE(stream.has_result) << "nothing of that is an answer";
   std::vector<unsigned> types;
+  types.reserve(agent.pair.opener.sent.size());
   for (const auto& f : agent.pair.opener.sent) types.push_back(f.header.type);
   EXPECT_EQ(types, (std::vector<unsigned>{TMESH_FRAME_OPEN_STREAM, TMESH_FRAME_DATA, TMESH_FRAME_DATA}));
   agent.last().accept();

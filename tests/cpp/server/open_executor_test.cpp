@@ -106,6 +106,29 @@ TEST_F(OpenExecutorTest, ATokenWithManyLinksCannotFillTheQueueForOthers) {
   EXPECT_TRUE(executor.submit(make("third"), "third", 10));
 }
 
+// Dials of dead targets hold their slots for seconds: a token with several links must not
+// hold all of them.
+TEST_F(OpenExecutorTest, ATokenWithManyLinksCannotRunInAllSlots) {
+  OpenExecutor& executor = with(Limits{});
+  for (uint64_t link = 1; link <= 4; link++) {
+    for (int i = 0; i < 128; i++) ASSERT_TRUE(executor.submit(make("flood"), "flood", link));
+  }
+  turn();
+  EXPECT_EQ(executor.running_count(), 256u - 32u);
+  for (int i = 0; i < 32; i++) ASSERT_TRUE(executor.submit(make("other"), "other", 9));
+  turn();
+  EXPECT_EQ(executor.running_count(), 256u - 32u + 8u) << "the last eighth is for many";
+  EXPECT_EQ(started.back(), "other");
+  ASSERT_TRUE(executor.submit(make("third"), "third", 10));
+  turn();
+  EXPECT_EQ(started.back(), "third");
+  jobs.erase(jobs.begin(), jobs.begin() + 100);
+  turn();
+  EXPECT_EQ(executor.running_count(), 256u - 32u) << "what others left is for everybody";
+  jobs.clear();
+  EXPECT_EQ(executor.links_count() + executor.tokens_count(), 0u);
+}
+
 TEST_F(OpenExecutorTest, TokensTakeTurnsAndThenTheirLinks) {
   OpenExecutor& executor = with(Limits{1, 100, 10});
   for (int i = 0; i < 3; i++) ASSERT_TRUE(executor.submit(make("a1"), "a", 1));

@@ -45,9 +45,12 @@ struct Clock {
     if (v.wants_ping) pinged_at_us = now_us;
     EXPECT_GT(is_dead ? Liveness::kNever : liveness.due_us(), now_us) << "no judgement in a circle";
   }
-  void byte() { seen.read_us = now_us; }
+  void byte() {
+    seen.read_us = now_us;
+    seen.in_bytes++;
+  }
   void open() { liveness.expect_answer(now_us, seen); }
-  bool is_suspect() const { return liveness.is_suspect(seen.read_us); }
+  bool is_suspect() const { return liveness.is_suspect(seen.in_bytes); }
   // Answers every PING and probe 10 ms later.
   void live(uint64_t us) {
     const uint64_t until_us = now_us + us;
@@ -60,7 +63,7 @@ struct Clock {
   }
 
   uint64_t now_us = 1000 * kSecond_us;
-  Liveness::Seen seen{now_us, 0, 0};
+  Liveness::Seen seen{now_us, 0, 0, 0};
   Liveness liveness;
   bool owes = false;
   std::size_t judgements = 0, pings = 0, probes = 0, suspects = 0;
@@ -75,6 +78,20 @@ TEST(Liveness, AnAnsweredLinkIsPingedAtItsIntervalAndNeverDoubted) {
   EXPECT_EQ(c.probes, 0u);
   EXPECT_EQ(c.suspects, 0u);
   EXPECT_FALSE(c.is_dead);
+}
+
+// The loop's clock stands still for a millisecond, and a neighbour answers sooner.
+TEST(Liveness, AnAnswerAtTheTimeOfItsQuestionIsAnAnswer) {
+  Clock c;
+  c.pass(kDialerLife.ping_interval_us);
+  ASSERT_EQ(c.pinged_at_us, c.now_us);
+  c.byte();
+  c.pass(kSecond_us);
+  c.open();
+  c.byte();
+  c.pass(15 * kSecond_us);
+  EXPECT_EQ(c.probes, 0u);
+  EXPECT_EQ(c.suspects, 0u);
 }
 
 // LESSONS P-E1: a stopped relay. Its kernel goes on acknowledging, nobody answers.
