@@ -186,6 +186,18 @@ TEST_F(DialExecutorTest, ABurstBehindHungDialsDoesNotWaitForThem) {
   EXPECT_EQ(std::ranges::count(dialer_.running(), "fine", &FakeDialer::Job::host), 32);
 }
 
+TEST_F(DialExecutorTest, AfterStopNobodyIsInAHurry) {
+  make({.concurrent_max = 2});
+  Opener& leaves = open("hole");
+  open("hole");
+  open("waits");
+  executor_->stop();
+  leaves.ticket.cancel();  // a free slot that nobody takes any more
+  // A timer that is due again and again would keep this from ending.
+  timers_.advance(kSlowAfterUs - 1);
+  EXPECT_EQ(executor_->slow_count(), 0u);
+}
+
 TEST_F(DialExecutorTest, NobodyIsSlowBeforeItsTimeWhileNobodyWaits) {
   open_many(32, "far");
   timers_.advance(kSlowAfterUs - 1);
