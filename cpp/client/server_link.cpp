@@ -10,8 +10,9 @@
 namespace tmesh::client {
 namespace {
 
-// Deployed servers end a link after 65,536 opens; change before that.
-constexpr uint32_t kRotateAtStreamId = 60'000;
+// Deployed servers end a link after 65,536 opens; change well before that: at ten thousand
+// opens a second the rest lasts one and a half for the successor to come up.
+constexpr uint32_t kRotateAtStreamId = 50'000;
 // A link of one agent; the server has limits of its own.
 constexpr uint32_t kStreamsMax = 16'384;
 

@@ -71,9 +71,9 @@ void Reconnector::on_done(std::expected<Connected, ConnectFailure> result) {
   wait(retry_us);
 }
 
-void Reconnector::renew() {
+void Reconnector::renew(bool is_used_up) {
   if (connector_ != nullptr || timer_.active()) return;
-  const uint64_t up_us = timers_.now_us() - connected_at_us_;
+  const uint64_t up_us = is_used_up ? Backoff::kGoodLink_us : timers_.now_us() - connected_at_us_;
   backoff_.link_ended(up_us);
   wait(up_us >= Backoff::kGoodLink_us ? 0 : backoff_.next_us());
 }

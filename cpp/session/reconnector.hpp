@@ -37,10 +37,11 @@ class Reconnector {
   void start();
   // The link made of the last on_connected is over. An attempt under way goes on.
   void link_ended();
-  // Another link is wanted while the last one still lives (rotation, GOAWAY): at once if
-  // that was a good link, otherwise with a wait, so that a server which sends everybody
-  // away is not called in a circle. An attempt that runs or waits is not hastened.
-  void renew();
+  // Another link is wanted while the last one still lives. Used up by our own work (ids, TLS
+  // records): at once. Otherwise (GOAWAY, a doubt) at once only if that was a good link, else
+  // with a wait, so that a server which sends everybody away is not called in a circle. An
+  // attempt that runs or waits is not hastened.
+  void renew(bool is_used_up);
   // No further attempt. Idempotent.
   void stop();
 

@@ -35,16 +35,20 @@ void Slot::drain() {
 }
 
 void Slot::rotate(const char* reason) {
+  replace(reason, true);
+}
+
+void Slot::replace(const char* reason, bool is_used_up) {
   if (current_ == nullptr || is_rotating_ || is_stopping_) return;
   log::info("link_rotating", {{"slot", number_}, {"reason", reason}});
   is_rotating_ = true;
-  reconnector_.renew();
+  reconnector_.renew(is_used_up);
 }
 
 // A second link beside it: what comes back to life meanwhile goes on until then.
 void Slot::on_suspect(Session& session) {
   log::warn("link_suspect", {{"slot", number_}, {"streams", session.live_streams_count()}});
-  if (&session == current_.get()) rotate("suspect");
+  if (&session == current_.get()) replace("suspect", false);
 }
 
 void Slot::doubt(const tmesh_mux* mux) {
@@ -97,7 +101,7 @@ tmesh_status Slot::on_control(Session& session, const tmesh_frame_header& header
 void Slot::on_goaway(Session& session) {
   if (&session != current_.get()) return;
   put_aside("goaway");
-  reconnector_.renew();
+  reconnector_.renew(false);
 }
 
 void Slot::put_aside(const char* reason) {

@@ -62,7 +62,8 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   }
   // No new streams and no reconnect; streams that run go on.
   void drain();
-  // Connects a successor while the current session goes on taking streams.
+  // The current session is used up by its own work: connects a successor at once, while it
+  // goes on taking streams.
   void rotate(const char* reason);
 
   // An open on this mux was not answered in its time.
@@ -86,6 +87,7 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   void on_worn_out(Session& session) override;
   void on_suspect(Session& session) override;
 
+  void replace(const char* reason, bool is_used_up);
   void put_aside(const char* reason);
   void stop_opens(Session& session);
   void sweep();

@@ -97,6 +97,9 @@ def opens_scenario(run):
     run.note(f"baseline mode: {told(BASELINE)} (in opens, with the other raised bounds)")
 
 
+HUNG_PAUSE_S = 0.3  # until the agent dials all of them
+
+
 class Hung:
     """CONNECTs through the mesh to a port that never answers, in the background."""
 
@@ -105,7 +108,7 @@ class Hung:
         self.threads = [threading.Thread(target=self.dial, args=(mesh.socks_port,)) for _ in range(count)]
         for thread in self.threads:
             thread.start()
-        time.sleep(0.3)  # until the agent dials all of them
+        time.sleep(HUNG_PAUSE_S)
 
     def dial(self, port):
         # Without answers to opens the CONNECT succeeds at once; closed, it would be no dial.
@@ -145,8 +148,12 @@ def hung_scenario(run):
             return opens(target.port, 32, 32, mesh.socks_port)
 
         def alone():
-            # Single bursts scatter widely; the calm case can afford several.
-            bursts = [burst() for _ in range(5)]
+            # Single bursts scatter widely; the calm case can afford several. Each comes after the
+            # same pause as beside hung dials: caches are as cold.
+            bursts = []
+            for _ in range(5):
+                time.sleep(HUNG_PAUSE_S)
+                bursts.append(burst())
             return {"burst": median(p95(bursts)), "bursts": bursts,
                     "loop": opens(target.port, 32, count, mesh.socks_port)}
 

@@ -395,13 +395,13 @@ TEST_F(ServerLinkTest, NamesThatDoNotFitAreInvalid) {
   EXPECT_EQ(refusal(), TMESH_E_INVALID);
 }
 
-TEST_F(ServerLinkTest, RotatesAt60000IdsWhileTheOldLinkGoesOn) {
+TEST_F(ServerLinkTest, RotatesBefore60000IdsWhileTheOldLinkGoesOn) {
   up_from_start();
   const OpenedStream first = open();
-  first.stream->mux->next_id = 59'999;
+  first.stream->mux->next_id = 49'999;
   open();
   EXPECT_FALSE(run_until([&] { return dialer.count > 1; }, 10'000));
-  EXPECT_EQ(open().stream->id, 60'000u);
+  EXPECT_EQ(open().stream->id, 50'000u);
   const OpenedStream beyond = open();
   EXPECT_EQ(beyond.stream->mux, first.stream->mux) << "until the successor is there";
   ASSERT_TRUE(run_until([&] { return server.has_request(1); }));

@@ -132,6 +132,17 @@ TEST_F(SlotTest, RotationKeepsTheOldSessionUntilTheNewOneIsThere) {
   request(2);
 }
 
+TEST_F(SlotTest, AUsedUpLinkIsReplacedAtOnceHoweverYoung) {
+  // A busy client uses up the ids of a link in seconds, and of the next one again.
+  start();
+  up(0);
+  for (std::size_t n = 1; n < 8; n++) {
+    slot->rotate("ids");
+    timers.advance(0);
+    up(n);
+  }
+}
+
 TEST_F(SlotTest, ARotationThatFailsGoesOnWithTheBackoff) {
   start();
   up(0);
