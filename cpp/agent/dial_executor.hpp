@@ -121,7 +121,9 @@ class DialExecutor {
   void remove(Entry& entry);
   void start(Entry& entry, uint64_t now_us);
   void end(Entry& entry, const tmesh_open_result& result);
-  uint64_t slow_after_us() const { return pending_.empty() || is_stopped_ ? kSlowAfterUs : kSlowWhenCrowdedUs; }
+  uint64_t slow_after_us() const {
+    return pending_.empty() || is_stopped_ ? kSlowAfterUs : kSlowWhenCrowdedUs;
+  }
   void free_slots(uint64_t now_us);
   void pump(uint64_t now_us);
   void advance();
