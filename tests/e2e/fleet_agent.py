@@ -141,5 +141,3 @@ class FleetAgent:
         self.link.close()
         for s in self.sockets:
             s.close()
-
-

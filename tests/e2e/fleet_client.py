@@ -192,5 +192,3 @@ class FleetClient:
         with contextlib.suppress(OSError):
             self.link.s.shutdown(socket.SHUT_WR)
         self.link.close()
-
-
