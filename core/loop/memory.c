@@ -113,6 +113,7 @@ static void note_awake(struct tmesh_loop_memory* m, uint64_t now_us) {
 static void offer_streams(struct victims* v, const struct tmesh_link* l, const struct tmesh_stream* keep,
                           uint64_t now_us) {
   for (const struct tmesh_list* n = l->mux.all.next; n != &l->mux.all; n = n->next) {
+    TMESH_ASSERT(n != NULL); /* a ring; the analyzer cannot know */
     struct tmesh_stream* s = TMESH_CONTAINER(n, struct tmesh_stream, in_all);
     if (s == keep || tmesh_stream_is_over((enum tmesh_stream_state)s->state)) continue;
     const struct victim one = {.stream = s,
