@@ -4,9 +4,12 @@ Everything lives in a temporary folder; ports come from the kernel; every wait h
 limit at least ten times what it should take. On failure the logs are printed.
 """
 
+import atexit
 import contextlib
+import fcntl
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -22,10 +25,48 @@ BIN = os.path.abspath(BIN)
 WAIT_S = 30.0
 
 
+_held_ports = []  # locks; gone with this process
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that a program may listen on later: below those that the kernel gives to
+    outgoing connections, which would take it before the program does, and never the same
+    one for two tests that run at the same time."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        first_outgoing = int(f.read().split()[0])
+    last = first_outgoing - 1 if first_outgoing > 12000 else 65535
+    folder = os.path.join(tempfile.gettempdir(), f"tmesh-ports-{os.getuid()}")
+    os.makedirs(folder, exist_ok=True)
+    for _ in range(1000):
+        port = random.randint(last - 10000, last)
+        lock = open(os.path.join(folder, str(port)), "wb")  # noqa: SIM115
+        with contextlib.suppress(OSError), socket.socket() as s:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            s.bind(("127.0.0.1", port))
+            _held_ports.append(lock)
+            return port
+        lock.close()
+    raise AssertionError("no free port")
+
+
+_started = set()  # processes of this test that nobody has stopped
+
+
+def started(process):
+    """Ends with the test, whatever happens to it: a process that stays holds the test's
+    output, and whoever reads that waits for it."""
+    _started.add(process)
+    return process
+
+
+@atexit.register
+def _end_started():
+    for process in _started:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGCONT)
+            process.kill()
+            process.wait()
 
 
 def wait_until(condition, what, limit_s=WAIT_S):
@@ -64,13 +105,13 @@ class Program:
         self.name = name
         self.log_path = os.path.join(folder, f"{name}.log")
         self.log = open(self.log_path, "ab")
-        self.process = subprocess.Popen(
+        self.process = started(subprocess.Popen(
             [os.path.join(BIN, f"tunnelmesh-{name}"), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,
             env={**os.environ, **(env or {})},
-        )
+        ))
 
     def alive(self):
         return self.process.poll() is None

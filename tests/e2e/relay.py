@@ -18,18 +18,22 @@ import time
 PIECE = 4096
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(child) for child in f.read().split()]
+
+
 class Relay:
     """The relay as its user sees it."""
 
     def __init__(self, dest_port, bytes_per_s=0, queue_bytes=65536):
         self.process = subprocess.Popen(
             [sys.executable, "-B", __file__, str(dest_port), str(bytes_per_s), str(queue_bytes)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self.process.stdout.readline())
 
     def connections(self):
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
-            return [int(pid) for pid in f.read().split()]
+        return children_of(self.process.pid)
 
     def stop_connections(self):
         """Those there are now; later ones live."""
@@ -45,6 +49,7 @@ class Relay:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+        self.process.stdin.close()
 
 
 class Pipe:
@@ -98,7 +103,8 @@ def main():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     print(listener.getsockname()[1], flush=True)
-    while True:
+    # The end of the input is the end of the test, whether it closed the relay or not.
+    while listener in select.select([listener, sys.stdin], [], [])[0]:
         near, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
@@ -115,6 +121,8 @@ def main():
                 pump(near, far, bytes_per_s, queue_bytes)
             os._exit(0)
         near.close()
+    for pid in children_of(os.getpid()):
+        os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

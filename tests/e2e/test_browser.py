@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import MeshTest, can_connect, free_port, wait_until
+from harness import MeshTest, can_connect, free_port, started, wait_until
 
 RESOURCES = 32
 PAGE = """<!doctype html><html><head><title>0</title><script>
@@ -45,7 +45,7 @@ http {{
 }}
 """)
         program = shutil.which("nginx") or "/usr/sbin/nginx"
-        self.process = subprocess.Popen([program, "-c", config, "-p", self.folder], stderr=subprocess.DEVNULL)
+        self.process = started(subprocess.Popen([program, "-c", config, "-p", self.folder], stderr=subprocess.DEVNULL))
         wait_until(lambda: can_connect(self.port), "nginx")
 
     def requests(self):
