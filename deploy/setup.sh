@@ -7,7 +7,9 @@
 # `make` calls this each time. Packages come from the machine's own apt sources.
 # Debian 12's mbedTLS has no TLS 1.3 and its llhttp accepts smuggled requests, so
 # those two come from Debian 13, unpacked into a private prefix (.deps/trixie, or
-# $TMESH_DEPS): same mirror, signatures verified, /etc/apt untouched.
+# $TMESH_DEPS): same mirror, signatures verified, /etc/apt untouched. What validates the
+# API's description is not in Debian: the test group has it in a Python of its own
+# (.deps/python), in the versions that deploy/python.txt names.
 # On any other system it installs nothing: it lists what is needed and fails
 # unless all of it is found.
 #
@@ -26,7 +28,7 @@ readonly BUILD_PACKAGES=(make g++ cmake ninja-build pkg-config libuv1-dev libwsl
   libsqlite3-dev default-libmysqlclient-dev libcjson-dev libyaml-dev libc-ares-dev
   libargon2-dev libcmocka-dev libgtest-dev libgmock-dev libbenchmark-dev)
 readonly DEMO_PACKAGES=(curl python3 ca-certificates)
-readonly TEST_PACKAGES=(curl nginx-light chromium python3 openssl ca-certificates
+readonly TEST_PACKAGES=(curl nginx-light chromium python3 python3-venv openssl ca-certificates
   mariadb-server-core mariadb-client-core)
 readonly CHECK_PACKAGES=(clang-19 libclang-rt-19-dev llvm-19 clang-format-19 clang-tidy-19
   shellcheck)
@@ -327,6 +329,35 @@ setup_prefix() {
   fi
 }
 
+# ---- Python packages of the tests --------------------------------------------
+
+# Made beside and swapped in, as the prefix is.
+setup_python() {
+  local home=$root/.deps/python fresh=$root/.deps/python.new wanted=$root/deploy/python.txt
+  if [[ -x $home/bin/python ]] && cmp -s "$wanted" "$home/stamp" && "$home/bin/python" -c '' 2>/dev/null; then
+    say "python: complete (what validates the description of the API)"
+    return 0
+  fi
+  say "python: installing the packages of deploy/python.txt into $home"
+  mkdir -p -- "${home%/*}"
+  exec 9>"$home.lock"
+  flock -w "$LOCK_WAIT_S" 9 || die "another setup has held $home.lock for ${LOCK_WAIT_S} s"
+  if ! cmp -s "$wanted" "$home/stamp"; then
+    rm -rf -- "$fresh"
+    # Debian's, whatever else is in the path: tests run with what a fresh machine has.
+    local python=/usr/bin/python3
+    [[ -x $python ]] || python=$(command -v python3)
+    "$python" -m venv "$fresh" || die "python3 cannot make a virtual environment"
+    "$fresh/bin/python" -m pip -q --disable-pip-version-check install --no-deps -r "$wanted" ||
+      die "pip could not install the packages of deploy/python.txt"
+    # Its programs name the folder that they were made in; python and -m work in any.
+    cp -- "$wanted" "$fresh/stamp"
+    rm -rf -- "$home"
+    mv -T -- "$fresh" "$home"
+  fi
+  exec 9>&-
+}
+
 # ---- other systems --------------------------------------------------------
 
 # Prints what the build group lacks, found by asking for programs and headers.
@@ -429,6 +460,7 @@ check_other_system() {
     for item in "${lacking[@]}"; do warn "not found: $item"; done
     exit 1
   fi
+  ((with_test == 0)) || setup_python
   say "everything needed is there"
 }
 
@@ -462,7 +494,10 @@ main() {
   install_group build "$BUILD_WHY" "${BUILD_PACKAGES[@]}"
   setup_prefix
   ((with_demo == 0)) || install_group demo "$DEMO_WHY" "${DEMO_PACKAGES[@]}"
-  ((with_test == 0)) || install_group test "$TEST_WHY" "${TEST_PACKAGES[@]}"
+  if ((with_test == 1)); then
+    install_group test "$TEST_WHY" "${TEST_PACKAGES[@]}"
+    setup_python
+  fi
   ((with_check == 0)) || install_group check "$CHECK_WHY" "${CHECK_PACKAGES[@]}"
   ((with_bench == 0)) || install_group bench "$BENCH_WHY" "${BENCH_PACKAGES[@]}"
 }

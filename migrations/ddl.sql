@@ -5,16 +5,21 @@
 --   * An indexed column holds at most 767 bytes on MySQL 5.6: VARBINARY(255) for
 --     ids, VARCHAR(191) where utf8mb4 text is unique.
 --   * TEXT has no default on MySQL 5.6; writers always give a value.
+--   * MySQL reads what stands in /*! */, SQLite takes it for a comment. With the binary
+--     collation text is compared as SQLite does; a server's own default would not tell
+--     'Alice' from 'alice'.
 --   * VARBINARY has numeric affinity on SQLite, so an id made of digits only would
 --     be stored as a number. Ids therefore always begin with a letter.
--- Timestamps are UTC text (RFC 3339, suffix Z). The version row is written after
--- this script, by the program that runs it, in the same transaction where the
--- database has transactional DDL.
+-- Timestamps are UTC text (RFC 3339, suffix Z). The version row is written by the
+-- program that runs this script: as 0 behind the first statement, as 9 behind the
+-- last. Where DDL commits by itself a run that was cut short is thus recognised and
+-- run again, so every statement can be repeated (CREATE INDEX: the program looks
+-- whether the index is there).
 
 CREATE TABLE IF NOT EXISTS schema_meta (
     id INTEGER PRIMARY KEY,
     version INTEGER NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 
 -- Only id = 1. Every write that changes an authorisation adds 1, in its own
 -- transaction, so that caches on every server can tell.
@@ -22,8 +27,10 @@ CREATE TABLE IF NOT EXISTS authorization_revision (
     id INTEGER PRIMARY KEY,
     revision BIGINT UNSIGNED NOT NULL,
     updated_at TEXT NOT NULL
-);
-INSERT INTO authorization_revision (id, revision, updated_at) VALUES (1, 1, '1970-01-01T00:00:00Z');
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
+INSERT INTO authorization_revision (id, revision, updated_at)
+SELECT 1, 1, '1970-01-01T00:00:00Z' FROM (SELECT 1) one
+WHERE NOT EXISTS (SELECT 1 FROM (SELECT id FROM authorization_revision WHERE id = 1) r);
 
 CREATE TABLE IF NOT EXISTS users (
     id VARBINARY(255) PRIMARY KEY,
@@ -34,7 +41,7 @@ CREATE TABLE IF NOT EXISTS users (
     deleted_at VARCHAR(32),
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_users_role_deleted ON users (role, deleted_at, id);
 
 CREATE TABLE IF NOT EXISTS api_tokens (
@@ -45,7 +52,7 @@ CREATE TABLE IF NOT EXISTS api_tokens (
     expires_at TEXT,
     revoked_at TEXT,
     created_at TEXT NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_api_tokens_user_id ON api_tokens (user_id);
 
 CREATE TABLE IF NOT EXISTS service_tokens (
@@ -67,7 +74,7 @@ CREATE TABLE IF NOT EXISTS service_tokens (
     secret_key_id VARCHAR(128),
     secret_version INTEGER,
     secret_last_read_at TEXT
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_service_tokens_owner_type ON service_tokens (owner_user_id, token_type, id);
 CREATE INDEX idx_service_tokens_agent ON service_tokens (agent_id, token_type, id);
 CREATE INDEX idx_service_tokens_node ON service_tokens (node_id, token_type, id);
@@ -80,7 +87,7 @@ CREATE TABLE IF NOT EXISTS agents (
     enabled INTEGER NOT NULL DEFAULT 1,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_agents_owner ON agents (owner_user_id);
 
 CREATE TABLE IF NOT EXISTS agent_policies (
@@ -93,7 +100,7 @@ CREATE TABLE IF NOT EXISTS agent_policies (
     allowed_ports TEXT NOT NULL,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_agent_policies_agent ON agent_policies (agent_id);
 
 CREATE TABLE IF NOT EXISTS tunnel_groups (
@@ -102,7 +109,7 @@ CREATE TABLE IF NOT EXISTS tunnel_groups (
     name VARCHAR(255) NOT NULL,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 
 CREATE TABLE IF NOT EXISTS tunnels (
     id VARBINARY(255) PRIMARY KEY,
@@ -119,7 +126,7 @@ CREATE TABLE IF NOT EXISTS tunnels (
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     UNIQUE (domain, path_prefix)
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_tunnels_agent ON tunnels (agent_id);
 CREATE INDEX idx_tunnels_domain_path ON tunnels (domain, path_prefix);
 
@@ -127,7 +134,7 @@ CREATE TABLE IF NOT EXISTS server_nodes (
     id VARBINARY(255) PRIMARY KEY,
     name VARBINARY(255) NOT NULL,
     address VARBINARY(255) NOT NULL,
-    epoch INTEGER NOT NULL DEFAULT 0,
+    epoch BIGINT NOT NULL DEFAULT 0,
     metadata TEXT NOT NULL,
     enabled INTEGER NOT NULL DEFAULT 1,
     deleted_at TEXT,
@@ -135,7 +142,7 @@ CREATE TABLE IF NOT EXISTS server_nodes (
     expires_at TEXT,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 
 CREATE TABLE IF NOT EXISTS agent_connection_leases (
     agent_id VARBINARY(255) NOT NULL,
@@ -151,7 +158,7 @@ CREATE TABLE IF NOT EXISTS agent_connection_leases (
     expires_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     PRIMARY KEY (agent_id, connection_id)
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_agent_connection_leases_node ON agent_connection_leases (node_id);
 
 CREATE TABLE IF NOT EXISTS agent_instance_metadata (
@@ -167,7 +174,7 @@ CREATE TABLE IF NOT EXISTS agent_instance_metadata (
     stale INTEGER NOT NULL DEFAULT 0,
     updated_at VARCHAR(32) NOT NULL,
     PRIMARY KEY (agent_id, instance_id)
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_agent_instance_metadata_node ON agent_instance_metadata (node_id);
 CREATE INDEX idx_agent_instance_metadata_stale ON agent_instance_metadata (stale, updated_at);
 
@@ -189,7 +196,7 @@ CREATE TABLE IF NOT EXISTS agent_runtime_stats (
     reconnects BIGINT NOT NULL DEFAULT 0,
     stream_errors BIGINT NOT NULL DEFAULT 0,
     created_at VARCHAR(32) NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_agent_runtime_stats_range ON agent_runtime_stats (agent_id, window_start, id);
 
 CREATE TABLE IF NOT EXISTS agent_probe_results (
@@ -202,7 +209,7 @@ CREATE TABLE IF NOT EXISTS agent_probe_results (
     error_class VARCHAR(64) NOT NULL,
     duration_us BIGINT NOT NULL DEFAULT 0,
     observed_at VARCHAR(32) NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_agent_probe_results_range ON agent_probe_results (agent_id, observed_at, probe_id);
 
 CREATE TABLE IF NOT EXISTS audit_logs (
@@ -213,7 +220,7 @@ CREATE TABLE IF NOT EXISTS audit_logs (
     resource_id VARBINARY(255),
     details TEXT NOT NULL, -- JSON object, {} when there is nothing to say
     created_at VARCHAR(32) NOT NULL
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;
 CREATE INDEX idx_audit_created ON audit_logs (created_at, id);
 
 CREATE TABLE IF NOT EXISTS idempotency_keys (
@@ -223,4 +230,4 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
     status_code INTEGER NOT NULL DEFAULT 200,
     created_at TEXT NOT NULL,
     expires_at TEXT
-);
+) /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */;

@@ -8,7 +8,11 @@
 #include "cpp/base/out_of_memory.hpp"
 #include "cpp/server/admin_commands.hpp"
 #include "cpp/server/app.hpp"
+#include "cpp/server/database_settings.hpp"
+#include "cpp/server/node_identity.hpp"
 #include "cpp/server/quickstart.hpp"
+#include "cpp/server/schema_commands.hpp"
+#include "cpp/server/secret_box.hpp"
 
 namespace {
 
@@ -24,10 +28,6 @@ int run_server(const cli::Invocation& invocation) {
 int run_admin(const cli::Invocation& invocation) {
   const auto loaded = cli::load_server(invocation, config::Purpose::print);
   if (!loaded.ok()) return kExitConfig;
-  if (loaded.config.storage.driver != config::StorageSettings::Driver::sqlite) {
-    std::fputs("storage.driver: the configured value is not available in this version\n", invocation.err);
-    return kExitConfig;
-  }
   server::AdminRequest request;
   request.resource = invocation.path.front();
   request.verb = invocation.path.back();
@@ -39,11 +39,36 @@ int run_admin(const cli::Invocation& invocation) {
     request.options.push_back({option.name, is_switch ? "" : option.value});
   }
   request.is_json = invocation.is_on("json");
-  request.database_path = loaded.config.storage.sqlite_path;
+  request.database = server::database_settings(loaded.config.storage);
   request.auto_init = loaded.config.storage.is_auto_init;
   request.out = invocation.out;
   request.err = invocation.err;
+  const Result<std::optional<server::SecretBox>> box = server::SecretBox::from_environment();
+  if (!box) {
+    (void)std::fprintf(invocation.err, "%s\n", box.error().text);
+    return kExitConfig;
+  }
+  if (*box) request.secret_box = &**box;
   return server::run_admin(request);
+}
+
+server::SchemaRequest schema_request(const cli::Invocation& invocation, const config::ServerConfig& config) {
+  return {.database = server::database_settings(config.storage),
+          .is_json = invocation.is_on("json"),
+          .out = invocation.out,
+          .err = invocation.err};
+}
+
+int run_migrate(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+  if (!loaded.ok()) return kExitConfig;
+  return server::run_migrate(schema_request(invocation, loaded.config), invocation.is_on("dry-run"));
+}
+
+int run_db_check(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+  if (!loaded.ok()) return kExitConfig;
+  return server::run_db_check(schema_request(invocation, loaded.config));
 }
 
 int run_quickstart(const cli::Invocation& invocation) {
@@ -75,12 +100,50 @@ cli::Command quickstart_command() {
   return command;
 }
 
+int run_init_node_id(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+  if (!loaded.ok()) return kExitConfig;
+  const std::string& path = loaded.config.node_id_path;
+  const auto made = server::init_node_id({loaded.config.node_id, path});
+  if (!made) {
+    std::fprintf(invocation.err, "node.id_path: %s: %s\n", path.c_str(), made.error().text);
+    return kExitFailure;
+  }
+  std::fprintf(invocation.out, "%s\n", made->id.c_str());
+  return kExitOk;
+}
+
+cli::Command init_node_id_command() {
+  cli::Command command{.name = "init-node-id",
+                       .doc = "makes the identity of this server unless it has one; prints it"};
+  command.takes_keys = true;
+  command.run = &run_init_node_id;
+  return command;
+}
+
+// The schema of the configured database.
+std::vector<cli::Command> schema_commands() {
+  const cli::Flag json{"json", "", "print JSON"};
+  cli::Command migrate{.name = "migrate", .doc = "creates or upgrades the schema of the database"};
+  migrate.flags = {{"dry-run", "", "print the pending steps and their statements, change nothing"}, json};
+  migrate.takes_keys = true;
+  migrate.run = &run_migrate;
+  cli::Command check{.name = "check", .doc = "tells what is wrong with the database; changes nothing"};
+  check.flags = {json};
+  check.takes_keys = true;
+  check.run = &run_db_check;
+  cli::Command db{.name = "db", .doc = "the database itself"};
+  db.children.push_back(std::move(check));
+  return {std::move(migrate), std::move(db)};
+}
+
 // One group of commands for each resource of the administration.
 std::vector<cli::Command> admin_commands() {
-  const std::map<std::string, std::string> docs = {{"user", "people who own agents and tokens"},
-                                                   {"agent", "agents and their state"},
-                                                   {"policy", "what an agent may be asked to dial"},
-                                                   {"token", "secrets of agents and clients"}};
+  const std::map<std::string, std::string> docs = {
+      {"user", "people who own agents and tokens"},     {"admin", "how administrators get in"},
+      {"audit", "who changed what, and when"},          {"agent", "agents and their state"},
+      {"policy", "what an agent may be asked to dial"}, {"token", "secrets of agents and clients"},
+      {"node", "the servers of this installation"}};
   std::vector<cli::Command> groups;
   for (const server::AdminVerb& verb : server::admin_verbs()) {
     if (groups.empty() || groups.back().name != verb.resource) {
@@ -110,7 +173,8 @@ int main(int argc, char** argv) {
   cli::Command run{.name = "run", .doc = "start the server"};
   run.takes_keys = true;
   run.run = &run_server;
-  program.commands = {run, quickstart_command()};
+  program.commands = {run, quickstart_command(), init_node_id_command()};
+  for (cli::Command& command : schema_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : admin_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
   return cli::execute(program, argc, argv);

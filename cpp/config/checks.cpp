@@ -95,6 +95,12 @@ const char* check_id(std::string_view text) {
   return text.size() <= kIdBytesMax ? nullptr : "must have at most 255 bytes";
 }
 
+const char* check_node_id(std::string_view text) {
+  // A database may store such a text as the number.
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789+-.eE") == text.npos;
+  return is_number ? "must not read as a number" : check_id(text);
+}
+
 const char* check_instance_id(std::string_view text) {
   if (const char* reason = check_id(text)) return reason;
   return text.size() <= kInstanceIdBytesMax ? nullptr : "must have at most 128 bytes";

@@ -16,8 +16,9 @@ const char* check_cidr(std::string_view text);
 const char* check_ip(std::string_view text);
 const char* check_ws_url(std::string_view text);
 const char* check_http_url(std::string_view text);
-const char* check_dns_name(std::string_view text);     // no wildcard, has a dot or not
-const char* check_id(std::string_view text);           // 1..255 bytes, no white space or control
+const char* check_dns_name(std::string_view text);  // no wildcard, has a dot or not
+const char* check_id(std::string_view text);
+const char* check_node_id(std::string_view text);      // 1..255 bytes, no white space or control
 const char* check_instance_id(std::string_view text);  // the same, up to 128 bytes
 const char* check_no_control(std::string_view text);   // paths, names
 const char* check_absolute_path(std::string_view text);

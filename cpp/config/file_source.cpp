@@ -94,7 +94,9 @@ class FileSource {
       refuse(node, wrong_kind);
       return;
     }
-    if (key.type == Type::tree || key.type == Type::objects) {
+    if (key.type == Type::tree) {
+      tree_origin_ = origin(node);
+    } else if (key.type == Type::objects) {
       setting->origin = origin(node);
     } else if (node.kind == YamlNode::Kind::sequence) {
       open_list_ = OpenList{&key, setting, node.path, origin(node), {}};
@@ -147,11 +149,14 @@ class FileSource {
     list.setting->values = std::move(list.items);
   }
 
-  // Keys below a tree are not looked at, but for the switch of the whole feature.
+  // Keys below a tree are not looked at, but for the switch of the whole feature; those
+  // that have rows of their own do not get here.
   bool take_tree_content(const YamlNode& node, const std::string& pattern) {
     for (std::size_t dot = pattern.find('.'); dot != std::string::npos; dot = pattern.find('.', dot + 1)) {
       const Key* key = find_key(std::string_view(pattern).substr(0, dot));
       if (key == nullptr || key->type != Type::tree) continue;
+      if (is_section(pattern)) return false;  // there are rows below it
+      if (Setting& tree = settings_.at(*key); !tree.is_set()) tree.origin = tree_origin_;
       const bool is_switch = std::string_view(pattern).substr(dot) == ".enabled";
       if (is_switch && (key->roles & role_) != 0 && parse_bool(node.value).value_or(false)) {
         problems_.error(origin(node), node.path, "is not available in this version");
@@ -208,6 +213,7 @@ class FileSource {
   Problems& problems_;
   std::string skip_;  // what lies below was spoken about already
   OpenList open_list_;
+  Origin tree_origin_;  // where the tree begins that is being read
   Element* element_ = nullptr;
   Element dropped_;
   std::vector<std::pair<const Key*, Setting>> aliases_;

@@ -26,14 +26,14 @@ constexpr std::array kRows = {
         .flag("registry")
         .no_effect("registry"),
     list("registry.endpoints", "", kServer, "addresses of the registry").no_effect("registry"),
-    text("node.id", "", kServer, "identity of this server in a cluster; generated when empty")
-        .checked(check_id)
-        .flag("node-id")
-        .no_effect("node.id"),
-    text("node.id_path", "/var/lib/tunnelmesh/node-id", kServer, "file that keeps a generated node.id")
+    text("node.id", "", kServer,
+         "identity of this server among those of its database; empty: node.id_path, or derived")
+        .checked(check_node_id)
+        .flag("node-id"),
+    text("node.id_path", "/var/lib/tunnelmesh/node-id", kServer,
+         "file with the identity, made by init-node-id; need not exist")
         .checked(check_no_control)
-        .flag("node-id-path")
-        .no_effect("node.id"),
+        .flag("node-id-path"),
     list("security.allowed_hosts", "", kServer, "Host headers that are served; empty = any")
         .checked(check_allowed_host),
     list("security.allowed_origins", "", kServer, "Origin headers that are served; empty = any bare origin")
@@ -41,6 +41,16 @@ constexpr std::array kRows = {
     boolean("security.allow_legacy_connection_tokens", "false", kServer,
             "let agents connect with a management token (deprecated)")
         .no_effect("security.allow_legacy_connection_tokens"),
+    duration("security.auth.session_token_ttl", "0s", kServer,
+             "how long a login to the HTTP API lasts; 0s = until it is revoked")
+        .range(0, 3650 * kDay),
+    count("security.auth.login_throttle.max_attempts", "10", kServer,
+          "failed logins of one name or one address within the window that block it")
+        .range(1, 1000),
+    duration("security.auth.login_throttle.window", "5m", kServer, "time in which failed logins count")
+        .range(kSecond, kDay),
+    duration("security.auth.login_throttle.block", "10m", kServer, "how long no login is tried then")
+        .range(kSecond, kDay),
     make("security.auth", Type::tree, "", kServer, "sign-in options of later versions")
         .unavailable("security.auth"),
     boolean("tls.enabled", "false", kServer, "serve HTTPS and WSS on server.http_addr"),

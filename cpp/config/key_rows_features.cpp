@@ -55,9 +55,6 @@ constexpr std::array kRows = {
         .checked(check_metrics_token)
         .token()
         .no_effect("server.metrics"),
-    count("server.audit.retention_days", "0", kServer, "age at which audit rows go; 0 = never")
-        .range(0, 36500)
-        .no_effect("server.audit"),
     boolean("server.webssh.enabled", "true", kServer, "terminal in the console").unavailable("server.webssh"),
     duration("server.webssh.ticket_ttl", "30s", kServer, "life of a ticket")
         .range(kSecond, kDay)

@@ -28,32 +28,24 @@ constexpr std::array kRows = {
     bytes("server.stream.max_frame_payload", "32768", kServer,
           "payload of a DATA frame; deployed peers take no other value")
         .range(32768, 32768),
-    boolean("server.authorization_cache.enabled", "true", kServer, "keep decisions about opens")
-        .no_effect("server.authorization_cache"),
+    boolean("server.authorization_cache.enabled", "true", kServer, "keep decisions about opens"),
     duration("server.authorization_cache.local_positive_ttl", "5s", kServer, "SQLite: life of an allow")
-        .range(kMs, kHour)
-        .no_effect("server.authorization_cache"),
+        .range(kMs, kHour),
     duration("server.authorization_cache.cluster_positive_ttl", "5m", kServer, "MySQL: life of an allow")
-        .range(kMs, kDay)
-        .no_effect("server.authorization_cache"),
+        .range(kMs, kDay),
     duration("server.authorization_cache.negative_ttl", "3s", kServer,
              "life of a denial; SQLite uses at most 1s of it")
-        .range(kMs, kHour)
-        .no_effect("server.authorization_cache"),
+        .range(kMs, kHour),
     duration("server.authorization_cache.revision_poll_interval", "2s", kServer,
              "how often changes by others are looked for")
-        .range(100 * kMs, kMinute)
-        .no_effect("server.authorization_cache"),
+        .range(100 * kMs, kMinute),
     duration("server.authorization_cache.max_stale_on_poll_error", "5s", kServer,
              "life of allows while that look fails")
-        .range(kMs, kHour)
-        .no_effect("server.authorization_cache"),
+        .range(kMs, kHour),
     count("server.authorization_cache.max_entries", "100000", kServer, "decisions kept")
-        .range(1, 10000000)
-        .no_effect("server.authorization_cache"),
+        .range(1, 10000000),
     boolean("server.authorization_cache.revoke_open_streams", "true", kServer,
-            "reset streams whose permission is withdrawn")
-        .no_effect("server.authorization_cache"),
+            "reset streams whose permission is withdrawn"),
     duration("server.http.read_header_timeout", "10s", kServer, "time for a request's header; 0 = default")
         .range(0, kHour),
     duration("server.http.idle_timeout", "120s", kServer, "time between requests; 0 = default")
@@ -70,6 +62,8 @@ constexpr std::array kRows = {
         .checked(check_cidr),
     count("server.agents.max_connections_per_agent", "64", kServer, "links of one agent; 0 = default")
         .range(0, 512),
+    count("server.audit.retention_days", "0", kServer, "age at which audit rows go; 0 = never")
+        .range(0, 36500),
     boolean("server.capabilities.open_result", "true", kServer, "speak stream_open_result.v1"),
     boolean("server.capabilities.flow_control", "true", kServer, "speak stream_flow_control.v1"),
     boolean("server.capabilities.fair_writer", "true", kServer, "announce stream_fair_writer.v1"),

@@ -112,18 +112,12 @@ ServerTlsSettings build_tls(Build& build) {
 
 }  // namespace
 
-std::vector<std::string> unavailable_features(const ServerConfig& config) {
-  std::vector<std::string> out;
-  if (config.is_cluster) out.emplace_back("mode cluster");
-  if (config.storage.driver == StorageSettings::Driver::mysql) out.emplace_back("storage.driver mysql");
-  return out;
-}
-
 ServerConfig build_server(Build& build) {
   const Settings& s = build.settings;
   ServerConfig config;
   config.is_cluster = s.text("mode") == "cluster";
   config.node_id = s.string("node.id");
+  config.node_id_path = s.string("node.id_path");
   build.require("server.http_addr");
   if (const Result<HostPort> addr = parse_host_port(s.text("server.http_addr"))) config.http_addr = *addr;
   config.storage = build_storage(build, config.is_cluster);
@@ -135,6 +129,10 @@ ServerConfig build_server(Build& build) {
   config.connections_per_agent_max = or_default(build, "server.agents.max_connections_per_agent");
   config.metrics_token = s.secret("server.metrics.token");
   config.audit_retention_days = s.number("server.audit.retention_days");
+  config.login_throttle = {s.number("security.auth.login_throttle.max_attempts"),
+                           s.number("security.auth.login_throttle.window"),
+                           s.number("security.auth.login_throttle.block")};
+  config.session_token_ttl_us = s.number("security.auth.session_token_ttl");
   for (const std::string& text : s.list("server.trusted_proxies")) {
     if (const Result<Cidr> cidr = parse_cidr(text)) config.trusted_proxies.push_back(*cidr);
   }
@@ -149,14 +147,6 @@ ServerConfig build_server(Build& build) {
   config.shutdown_timeout_us = s.number("server.shutdown_timeout");
   config.log = build_log(build, "server");
   config.status_socket = s.string("server.status_socket");
-  for (const std::string& feature : unavailable_features(config)) {
-    const std::string path = feature.substr(0, feature.find(' '));
-    if (build.purpose == Purpose::run) {
-      build.error(path, "the configured value is not available in this version");
-    } else {
-      build.warn(path, "the configured value is not available in this version; run will refuse it");
-    }
-  }
   return config;
 }
 

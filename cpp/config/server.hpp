@@ -51,6 +51,13 @@ struct HttpSettings {
   uint64_t connections_max = 0;  // 0 = derived from the open-file limit
 };
 
+// security.auth.login_throttle
+struct LoginThrottleSettings {
+  uint64_t attempts_max = 10;
+  uint64_t window_us = 300000000;
+  uint64_t block_us = 600000000;
+};
+
 struct ServerTlsSettings {
   bool is_enabled = false;
   std::string cert_file, key_file;
@@ -59,7 +66,8 @@ struct ServerTlsSettings {
 
 struct ServerConfig {
   bool is_cluster = false;  // mode
-  std::string node_id;      // empty: the server makes one
+  std::string node_id;      // empty: from node_id_path, or derived
+  std::string node_id_path;
   HostPort http_addr{"", 80};
   StorageSettings storage;
   ServerStreamSettings stream;
@@ -69,6 +77,8 @@ struct ServerConfig {
   uint64_t connections_per_agent_max = 64;
   Secret metrics_token;
   uint64_t audit_retention_days = 0;  // 0 = keep
+  LoginThrottleSettings login_throttle;
+  uint64_t session_token_ttl_us = 0;  // security.auth.session_token_ttl; 0 = no expiry
   std::vector<Cidr> trusted_proxies;
   std::vector<std::string> allowed_hosts;    // lower case; empty = any
   std::vector<std::string> allowed_origins;  // normalised; empty = any bare origin
@@ -79,9 +89,5 @@ struct ServerConfig {
   LogSettings log;
   std::string status_socket;  // empty: automatic
 };
-
-// What the configuration asks for and this version does not have ("mode cluster"),
-// one phrase each; `run` refuses to start with any, check-config warns.
-std::vector<std::string> unavailable_features(const ServerConfig& config);
 
 }  // namespace tmesh::config

@@ -5,7 +5,7 @@
 #include "cpp/base/nearest.hpp"
 #include "cpp/server/admin_context.hpp"
 #include "cpp/storage/migrator.hpp"
-#include "cpp/storage/sqlite_db.hpp"
+#include "cpp/storage/open.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -51,7 +51,8 @@ AdminResult check_usage(const AdminRequest& request) {
   for (const AdminFlag& flag : (*verb)->flags) {
     if (flag.is_required &&
         std::ranges::find(request.options, flag.name, &AdminOption::name) == request.options.end()) {
-      return admin_usage(std::string("--") + flag.name + ' ' + flag.value_name + " is missing");
+      const std::string value = flag.value_name == nullptr ? "" : std::string(" ") + flag.value_name;
+      return admin_usage(std::string("--") + flag.name + value + " is missing");
     }
   }
   const size_t wanted = (*verb)->argument != nullptr ? 1 : 0;
@@ -64,15 +65,20 @@ AdminResult check_usage(const AdminRequest& request) {
 
 AdminResult run(const AdminRequest& request) {
   if (AdminResult good = check_usage(request); !good) return good;
+  // The first administrator may come before the server ever ran.
+  const bool is_first = request.resource == "admin" && request.verb == "bootstrap" && request.auto_init;
   storage::Opened<std::unique_ptr<storage::Db>> db =
-      storage::open_sqlite({.path = request.database_path, .create = false});
+      storage::open_database(request.database, {.create = is_first});
   if (!db) return admin_failure(db.error().text);
   if (storage::Opened<storage::SchemaReport> schema = storage::migrate(**db, request.auto_init); !schema) {
-    return admin_failure(request.database_path + ": " + schema.error().text);
+    return admin_failure(database_name(request.database) + ": " + schema.error().text);
   }
   const AdminContext context{request, **db, request.clock()};
   if (request.resource == "user") return run_user_command(context);
+  if (request.resource == "admin") return run_admin_command(context);
+  if (request.resource == "audit") return run_audit_command(context);
   if (request.resource == "agent") return run_agent_command(context);
+  if (request.resource == "node") return run_node_command(context);
   if (request.resource == "policy") return run_policy_command(context);
   return run_token_command(context);
 }

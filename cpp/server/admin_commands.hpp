@@ -15,9 +15,12 @@
 #include <string_view>
 #include <vector>
 
+#include "cpp/storage/open.hpp"
 #include "cpp/storage/timestamp.hpp"
 
 namespace tmesh::server {
+
+class SecretBox;
 
 struct AdminFlag {
   const char* name;        // without the dashes
@@ -50,11 +53,12 @@ struct AdminRequest {
   std::vector<std::string> arguments;
   std::vector<AdminOption> options;  // in the order given; repeatable flags several times
   bool is_json = false;
-  std::string database_path;
+  storage::DatabaseSettings database;
   bool auto_init = true;  // storage.auto_init: a version 8 database is upgraded first
   storage::WallClock clock = storage::system_clock();
-  std::FILE* out = stdout;  // results
-  std::FILE* err = stderr;  // one line per problem
+  std::FILE* out = stdout;                // results
+  std::FILE* err = stderr;                // one line per problem
+  const SecretBox* secret_box = nullptr;  // nullptr: secrets of new tokens are not kept
 };
 
 // Runs one command. 0 = done; 1 = failed (no such row, name taken, database

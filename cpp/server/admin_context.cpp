@@ -2,6 +2,10 @@
 
 namespace tmesh::server {
 
+std::string database_name(const storage::DatabaseSettings& settings) {
+  return settings.driver == storage::Driver::sqlite ? settings.sqlite_path : "storage.mysql.dsn";
+}
+
 std::unexpected<AdminFailure> admin_failure(std::string text) {
   return std::unexpected(AdminFailure{kExitFailure, std::move(text)});
 }
@@ -56,19 +60,24 @@ AdminFound<storage::UserRecord> AdminContext::owner() const {
     }
     return found;
   }
+  return only_admin("--owner");
+}
+
+AdminFound<storage::UserRecord> AdminContext::only_admin(const char* flag) const {
   const auto fetch = [this](const storage::PageRequest& page) {
-    return storage::UserRepository(db).list(page);
+    return storage::UserRepository(db).list(page, storage::UserFilter::active);
   };
   AdminFound<std::vector<storage::UserRecord>> users = all<storage::UserRecord>(fetch);
   if (!users) return std::unexpected(users.error());
   std::optional<storage::UserRecord> only;
   for (storage::UserRecord& candidate : *users) {
-    if (candidate.role != "admin" || candidate.is_disabled || !candidate.deleted_at.empty()) continue;
-    if (only) return admin_usage("there are several administrators: name the owner with --owner");
+    if (candidate.role != "admin" || candidate.is_disabled) continue;
+    if (only) return admin_usage(std::string("there are several administrators: name one with ") + flag);
     only = std::move(candidate);
   }
   if (!only)
-    return admin_failure("there is no administrator yet: name another owner with --owner, or create one");
+    return admin_failure("there is no administrator: create one, or name another user with " +
+                         std::string(flag));
   return std::move(*only);
 }
 

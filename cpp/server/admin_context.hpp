@@ -9,8 +9,9 @@
 #include "cpp/base/exit_code.hpp"
 #include "cpp/server/admin_commands.hpp"
 #include "cpp/server/admin_output.hpp"
-#include "cpp/server/admin_service.hpp"
+#include "cpp/server/change_scope.hpp"
 #include "cpp/storage/agent_repository.hpp"
+#include "cpp/storage/change.hpp"
 #include "cpp/storage/db.hpp"
 #include "cpp/storage/user_repository.hpp"
 
@@ -23,6 +24,9 @@ struct AdminFailure {
 using AdminResult = std::expected<void, AdminFailure>;
 template <class T>
 using AdminFound = std::expected<T, AdminFailure>;
+
+// For messages: the file, or the key that names the database (its value holds a password).
+std::string database_name(const storage::DatabaseSettings& settings);
 
 std::unexpected<AdminFailure> admin_failure(std::string text);
 std::unexpected<AdminFailure> admin_usage(std::string text);
@@ -44,6 +48,8 @@ struct AdminContext {
   AdminFound<storage::AgentRecord> agent(std::string_view id_or_name) const;
   // `--owner`, or without it the only administrator; neither disabled nor deleted.
   AdminFound<storage::UserRecord> owner() const;
+  // The only administrator that is neither disabled nor deleted; `flag` is what names one.
+  AdminFound<storage::UserRecord> only_admin(const char* flag) const;
 
   void print(const AdminRow& row) const { print_admin_row(request.out, request.is_json, row); }
   void print(const std::vector<AdminRow>& rows) const {
@@ -52,16 +58,15 @@ struct AdminContext {
   // One line on `err`, beside JSON or text.
   void note(std::string_view text) const;
 
-  // Runs `change(AdminService&) -> Result<T>` in one write transaction and commits it.
-  template <class Change>
-  auto change(Change change) const
-      -> AdminFound<typename decltype(change(std::declval<AdminService&>()))::value_type> {
-    Result<storage::Transaction> tx = storage::Transaction::write(db);
-    if (!tx) return admin_failure(tx.error());
-    AdminService service(*tx, now_us, "");
-    auto made = change(service);
+  // Runs `work(const ChangeScope&) -> Result<T>` in one write transaction and commits it;
+  // `work` may name one of the services as its parameter instead. It may run several times
+  // (storage::change).
+  template <class Work>
+  auto change(Work work) const
+      -> AdminFound<typename decltype(work(std::declval<const ChangeScope&>()))::value_type> {
+    auto made =
+        storage::change(db, [&](storage::Transaction& tx) { return work(ChangeScope(tx, now_us, "")); });
     if (!made) return admin_failure(made.error());
-    if (Result<void> done = tx->commit(); !done) return admin_failure(done.error());
     if constexpr (std::is_void_v<typename decltype(made)::value_type>) {
       return {};
     } else {
@@ -89,8 +94,11 @@ struct AdminContext {
 };
 
 AdminResult run_user_command(const AdminContext& context);
+AdminResult run_admin_command(const AdminContext& context);
+AdminResult run_audit_command(const AdminContext& context);
 AdminResult run_agent_command(const AdminContext& context);
 AdminResult run_policy_command(const AdminContext& context);
 AdminResult run_token_command(const AdminContext& context);
+AdminResult run_node_command(const AdminContext& context);
 
 }  // namespace tmesh::server

@@ -98,7 +98,11 @@ void AgentLink::on_replaced() {
   session_->fail(tmesh_err_session(TMESH_E_CANCELLED));
 }
 
-void AgentLink::on_token_refused() {
+void AgentLink::end() {
+  session_->fail(tmesh_err_session(TMESH_E_CANCELLED));
+}
+
+void AgentLink::on_revoked() {
   log::warn("agent_link_revoked", {{"agent", identity_.agent_id}});
   session_->fail(tmesh_err_session(TMESH_E_POLICY));
 }
@@ -171,6 +175,7 @@ tmesh_status AgentLink::on_hello(const tmesh_agent_metadata& hello) {
   mux.has_open_result = (capabilities_ & TMESH_CAP_OPEN_RESULT) != 0;
   mux.has_flow_control =
       config_.capabilities.flow_control && tmesh_capability_agent_has_windows(capabilities_);
+  owner_.on_agent_link_up(*this, hello);
   send_ack(&hello, false, nullptr);
   session_->use_extensions(capabilities_, is_ours_);
   log::info("agent_link_up", {{"agent", agent_id},
@@ -191,6 +196,7 @@ void AgentLink::on_update(const tmesh_agent_metadata& update) {
   }
   revision_ = update.revision;
   revision_hash_ = payload_hash_;
+  owner_.on_agent_metadata(*this, update);
   send_ack(&update, false, nullptr);
 }
 

@@ -14,6 +14,7 @@
 #include "cpp/config/server.hpp"
 #include "cpp/server/agent_registry.hpp"
 #include "cpp/server/credential_service.hpp"
+#include "cpp/server/live_revocation.hpp"
 #include "cpp/session/session.hpp"
 
 namespace tmesh::server {
@@ -22,6 +23,10 @@ class AgentLink;
 
 class AgentLinkOwner {
  public:
+  // It registered, before its acknowledgement leaves; it sent a report that is newer than
+  // its last one.
+  virtual void on_agent_link_up(AgentLink&, const tmesh_agent_metadata&) {}
+  virtual void on_agent_metadata(AgentLink&, const tmesh_agent_metadata&) {}
   // The link is over, and why: destroy it.
   virtual void on_agent_link_down(AgentLink& link, tmesh_status why) = 0;
 
@@ -29,7 +34,7 @@ class AgentLinkOwner {
   ~AgentLinkOwner() = default;
 };
 
-class AgentLink final : public RegisteredLink, private session::SessionHandler {
+class AgentLink final : public RegisteredLink, public Revocable, private session::SessionHandler {
  public:
   static constexpr uint64_t kHelloDeadline_us = 1'000'000;
   // Deployed agents PING every 30 s, and a link silent for 25 s is pinged by its session.
@@ -39,16 +44,15 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
 
   AgentLink(net::Loop& loop, Timers& timers, AgentRegistry& registry, const config::ServerConfig& config,
             Identity identity, AgentLinkOwner& owner);
-  ~AgentLink();
+  ~AgentLink() override;
 
   // Takes the upgraded transport over. NO_MEMORY.
   Result<void> start(net::Transport transport, std::span<const uint8_t> early);
   // Agents of ours keep their streams after GOAWAY; deployed ones end the session at
   // once, so they get it last (WIRE D).
   void begin_drain();
-
-  // Its token may no longer be used: ends the link with its streams. May destroy this.
-  void on_token_refused();
+  // Ends the link with its streams, because somebody wants so. May destroy this.
+  void end();
 
   bool takes_opens() const override {
     return is_registered_ && session_ != nullptr && session_->takes_opens();
@@ -62,10 +66,15 @@ class AgentLink final : public RegisteredLink, private session::SessionHandler {
   void on_replaced() override;
 
   const Identity& identity() const { return identity_; }
+  bool is_registered() const { return is_registered_; }
+  const std::string& instance_id() const { return instance_id_; }
+  uint64_t rtt_us() const { return session_->rtt_us(); }  // 0: not measured
 
   std::list<std::unique_ptr<AgentLink>>::iterator place;  // in the owner's list
 
  private:
+  // Its token may no longer be used: ends the link with its streams. May destroy this.
+  void on_revoked() override;
   void on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;
   tmesh_status on_control(session::Session& session, const tmesh_frame_header& header,
                           std::span<const uint8_t> payload) override;

@@ -14,10 +14,18 @@
 #include "cpp/net/process.hpp"
 #include "cpp/net/signal.hpp"
 #include "cpp/net/tls_context.hpp"
+#include "cpp/server/api_door.hpp"
+#include "cpp/server/caching_authorizer.hpp"
+#include "cpp/server/database_settings.hpp"
 #include "cpp/server/health.hpp"
+#include "cpp/server/housekeeper.hpp"
+#include "cpp/server/live_revocation.hpp"
+#include "cpp/server/node_identity.hpp"
+#include "cpp/server/presence_writer.hpp"
+#include "cpp/server/revision_watch.hpp"
 #include "cpp/server/ws_handler.hpp"
 #include "cpp/storage/migrator.hpp"
-#include "cpp/storage/sqlite_db.hpp"
+#include "cpp/storage/open.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -25,6 +33,8 @@ namespace {
 constexpr uint64_t kDrainPoll_us = 50'000;
 // Opens that crossed the GOAWAY to their client still reach an agent: a long round trip.
 constexpr uint64_t kAgentsLater_us = 500'000;
+// For the last word of presence; what it does not say by then, expires.
+constexpr uint64_t kLastWord_us = 1'000'000;
 
 class App {
  public:
@@ -42,13 +52,10 @@ class App {
 
  private:
   bool prepare() {
-    const auto missing = config::unavailable_features(config_);
-    for (const std::string& feature : missing) {
-      std::fprintf(stderr, "%s is not available in this version\n", feature.c_str());
-    }
-    if (!missing.empty()) {
+    auto secret_box = SecretBox::from_environment();
+    if (!secret_box) {
       exit_code_ = kExitConfig;
-      return false;
+      return complain(SecretBox::key_variable, secret_box.error().text);
     }
     exit_code_ = kExitFailure;
     net::ignore_sigpipe();
@@ -67,35 +74,79 @@ class App {
     auto signals = net::Signals::open(*loop_, Delegate<void(int)>::bind<&App::on_signal>(this));
     if (!signals) return complain("cannot watch signals", signals.error().text);
     signals_ = std::move(*signals);
+    watch_.emplace(*loop_, *database_, watch_settings());
+    authorizer_.emplace(
+        *loop_, *database_, *watch_,
+        CachingStreamAuthorizer::settings(config_.authorization_cache, config_.storage.driver));
+    if (config_.authorization_cache.revoke_open_streams) {
+      revocation_.emplace(*loop_, *authorizer_, watch_->generation(), LiveRevocation::Settings{});
+      watch_->add_listener(*revocation_);
+    }
     registry_.emplace(static_cast<std::size_t>(config_.connections_per_agent_max));
-    streams_.emplace(*loop_, *database_, *registry_, config_.stream);
-    ws_.emplace(*loop_, config_, *database_, *registry_, *streams_);
-    ready_.emplace(*loop_, *database_);
+    streams_.emplace(*loop_, *authorizer_, *registry_, config_.stream, revocation_ ? &*revocation_ : nullptr);
+    ws_.emplace(*loop_, config_, *database_, *watch_, *registry_, *streams_);
+    presence_writer_.emplace(*database_);
+    presence_.emplace(*loop_, *presence_writer_, node_,
+                      Delegate<void(NodeStanding)>::bind<&App::on_node_standing>(this));
+    ws_->set_presence(&*presence_);
+    presence_->start();
+    auto api =
+        ApiDoor::create({*loop_, *database_, *watch_, *ws_}, config_, node_.id, std::move(*secret_box));
+    if (!api) return complain("cannot start the thread for passwords", api.error().text);
+    api_ = std::move(*api);
+    housekeeper_.emplace(*loop_, *database_, config_.audit_retention_days);
+    ready_.emplace(*loop_, *database_, &*watch_);
     router_.add("/ws/agent", {}, *ws_);
     router_.add("/ws/client", {}, *ws_);
+    router_.add_prefix("/api/", api_->handler());
     router_.add("/health/live", {http::Method::get}, live_);
     router_.add("/health/ready", {http::Method::get}, *ready_);
+    watch_->start();
     if (!listen()) return false;
     exit_code_ = kExitOk;
     return true;
   }
 
   bool open_database() {
-    auto db = storage::open_sqlite({config_.storage.sqlite_path, config_.storage.is_auto_init});
+    const storage::DatabaseSettings settings = database_settings(config_.storage);
+    auto db = storage::open_database(settings, {.create = config_.storage.is_auto_init});
     if (!db) return complain("database", db.error().text.c_str());
     const auto schema = storage::migrate(**db, config_.storage.is_auto_init);
     if (!schema) return complain("database", schema.error().text.c_str());
     if (schema->version != schema->version_before) {
       log::info("database_migrated", {{"from", schema->version_before}, {"to", schema->version}});
     }
-    // What prepares the schema may wait for a writer, what serves may not.
+    if (!announce(**db)) return false;
     db->reset();
-    db = storage::open_sqlite({config_.storage.sqlite_path, false, Database::kBusyTimeout_ms});
-    if (!db) return complain("database", db.error().text.c_str());
-    auto database = Database::create(*loop_, std::move(*db));
-    if (!database) return complain("cannot start the database thread", database.error().text);
+    auto connections = Database::connect(settings);
+    if (!connections) return complain("database", connections.error().text.c_str());
+    auto database = Database::create(*loop_, std::move(*connections), node_.id);
+    if (!database) return complain("cannot start the database threads", database.error().text);
     database_ = std::move(*database);
     return true;
+  }
+
+  bool announce(storage::Db& db) {
+    const auto id = node_id({config_.node_id, config_.node_id_path}, config_.http_addr);
+    if (!id) return complain(("node.id_path: " + config_.node_id_path).c_str(), id.error().text);
+    auto node = announce_node(db, *id, node_address(config_.http_addr), storage::system_clock()());
+    if (!node) return complain(("server node " + *id).c_str(), node.error().text);
+    node_ = std::move(*node);
+    log::info("node", {{"node", node_.id}, {"epoch", node_.epoch}});
+    return true;
+  }
+
+  // The other life of this id may be a mistake, but links of both work.
+  void on_node_standing(NodeStanding standing) {
+    ws_->set_serving(standing == NodeStanding::serving || standing == NodeStanding::replaced);
+  }
+
+  RevisionWatch::Settings watch_settings() const {
+    RevisionWatch::Settings settings;
+    settings.poll_interval_us = config_.authorization_cache.revision_poll_interval_us;
+    // Changes by the command line count within a second; MySQL has nothing cheaper than a poll.
+    if (database_->driver() == storage::Driver::sqlite) settings.foreign_commit_interval_us = 500'000;
+    return settings;
   }
 
   bool listen() {
@@ -127,10 +178,19 @@ class App {
   void shut() {
     drain_timer_.cancel();
     http_.reset();
+    api_.reset();
     ready_.reset();
+    housekeeper_.reset();
     streams_.reset();
+    if (ws_) ws_->set_presence(nullptr);
+    presence_.reset();
+    presence_writer_.reset();
     ws_.reset();
     registry_.reset();
+    if (revocation_) watch_->remove_listener(*revocation_);
+    revocation_.reset();
+    authorizer_.reset();
+    watch_.reset();
     database_.reset();
     signals_.reset();
     tls_.reset();
@@ -179,10 +239,16 @@ class App {
   void on_drain() {
     const uint64_t past_us = loop_->now_us() - drain_since_us_;
     const bool is_idle = streams_->relays_count() == 0 && ws_->client_streams_count() == 0;
-    if (is_idle || past_us >= config_.shutdown_timeout_us) return loop_->stop();
+    if (is_idle || past_us >= config_.shutdown_timeout_us) return leave();
     if (past_us >= kAgentsLater_us && streams_->flows_count() == 0) ws_->drain_agents();
     drain_timer_ = loop_->after(kDrainPoll_us, Delegate<void()>::bind<&App::on_drain>(this));
   }
+
+  void leave() {
+    presence_->leave(Delegate<void()>::bind<&App::end>(this));
+    drain_timer_ = loop_->after(kLastWord_us, Delegate<void()>::bind<&App::end>(this));
+  }
+  void end() { loop_->stop(); }
 
   const config::ServerConfig& config_;
   int exit_code_ = kExitFailure;
@@ -190,9 +256,17 @@ class App {
   std::unique_ptr<Database> database_;
   std::optional<net::TlsContext> tls_;
   std::unique_ptr<net::Signals> signals_;
+  std::optional<RevisionWatch> watch_;
+  std::optional<CachingStreamAuthorizer> authorizer_;
+  std::optional<LiveRevocation> revocation_;  // unless streams are to outlive their rights
   std::optional<AgentRegistry> registry_;
   std::optional<ClientStreamService> streams_;
   std::optional<WsHandler> ws_;
+  ThisNode node_;
+  std::optional<DatabasePresence> presence_writer_;
+  std::optional<AgentPresence> presence_;
+  std::unique_ptr<ApiDoor> api_;
+  std::optional<Housekeeper> housekeeper_;
   LiveHandler live_;
   std::optional<ReadyHandler> ready_;
   http::Router router_;

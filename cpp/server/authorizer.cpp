@@ -1,10 +1,12 @@
 #include "cpp/server/authorizer.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "cpp/server/policy_match.hpp"
-#include "cpp/storage/agent_repository.hpp"
+#include "cpp/server/token_validity.hpp"
 #include "cpp/storage/policy_repository.hpp"
 #include "cpp/storage/token_repository.hpp"
 
@@ -15,15 +17,113 @@ std::unexpected<Error> denied(const char* text) {
   return fail(TMESH_E_POLICY, text);
 }
 
-// Looks at every row even after one that allows: a malformed one refuses all.
-Result<bool> any_allows(const std::vector<storage::PolicyRecord>& policies, const Target& target) {
-  bool is_allowed = false;
-  for (const storage::PolicyRecord& policy : policies) {
-    const Result<bool> allows = policy_allows(policy, target);
-    if (!allows) return allows;
-    is_allowed = is_allowed || *allows;
+// What the decisions of one call rest on: rows within one transaction, each read once.
+class View {
+ public:
+  View(storage::Db& db, storage::WallClock clock, std::string_view node_id)
+      : db_(db), clock_(clock), checker_(db, node_id) {}
+
+  Result<Grant> decide(const StreamRequest& request);
+
+ private:
+  struct Rights {
+    LiveToken live;
+    std::string bound_agent_id;  // the only agent it may use; empty: any of its owner's
+  };
+  using Rules = Result<PolicyRules>;
+
+  const Result<Rights>& rights(const std::string& token_id);
+  Result<Rights> read_rights(const std::string& token_id);
+  Result<void> check_agent(const std::string& agent_id, const Rights& rights);
+  // Of the agent asked for last.
+  const Rules& rules(const std::string& agent_id);
+  Rules read_rules(const std::string& agent_id);
+
+  storage::Db& db_;
+  storage::WallClock clock_;
+  TokenChecker checker_;
+  std::map<std::string, Result<Rights>> rights_;  // by token
+  std::string rules_agent_id_;
+  std::optional<Rules> rules_;
+};
+
+Result<Grant> View::decide(const StreamRequest& request) {
+  if (request.agent_id.empty() || request.agent_id.size() > agent_id_bytes_max)
+    return denied("the agent id is empty or too long");
+  Result<Target> target = normalize_target(request.protocol, request.host, request.port);
+  if (!target) return std::unexpected(target.error());
+  const Result<Rights>& token = rights(request.token_id);
+  if (!token) return std::unexpected(token.error());
+  if (Result<void> good = check_agent(request.agent_id, *token); !good) return std::unexpected(good.error());
+  const LiveToken& live = token->live;
+  if (!live.scope.allows(request.agent_id, *target)) return denied("the token's scope does not allow it");
+  const Rules& policies = rules(request.agent_id);
+  if (!policies) return std::unexpected(policies.error());
+  if (!policies->allows(*target)) return denied("no policy of the agent allows it");
+  Grant grant;
+  grant.token_id = request.token_id;
+  grant.owner_user_id = live.owner_user_id;
+  grant.agent_id = request.agent_id;
+  grant.target = std::move(*target);
+  grant.expires_at_us = live.expires_at_us;
+  return grant;
+}
+
+const Result<View::Rights>& View::rights(const std::string& token_id) {
+  const auto found = rights_.find(token_id);
+  if (found != rights_.end()) return found->second;
+  return rights_.emplace(token_id, read_rights(token_id)).first->second;
+}
+
+Result<View::Rights> View::read_rights(const std::string& token_id) {
+  Result<std::optional<storage::TokenRecord>> found = storage::TokenRepository(db_).find(token_id);
+  if (!found) return std::unexpected(found.error());
+  const storage::TokenRecord* token = storage::row_of(*found);
+  if (token == nullptr) return denied("the token does not exist");
+  if (token->token_type != "client") return denied("the token is not a client token");
+  Result<LiveToken> live = checker_.check(*token, clock_());
+  if (!live) return std::unexpected(live.error());
+  return Rights{std::move(*live), token->agent_id};
+}
+
+Result<void> View::check_agent(const std::string& agent_id, const Rights& rights) {
+  if (!rights.bound_agent_id.empty() && rights.bound_agent_id != agent_id)
+    return denied("the token is bound to another agent");
+  const Result<const storage::AgentRecord*> agent = checker_.agent(agent_id);
+  if (!agent) return std::unexpected(agent.error());
+  if (*agent == nullptr) return denied("the agent does not exist");
+  if (!(*agent)->is_enabled) return denied("the agent is disabled");
+  if ((*agent)->owner_user_id != rights.live.owner_user_id) return denied("the agent has another owner");
+  return {};
+}
+
+const View::Rules& View::rules(const std::string& agent_id) {
+  if (!rules_ || rules_agent_id_ != agent_id) {
+    rules_.reset();
+    rules_agent_id_ = agent_id;
+    rules_ = read_rules(agent_id);
   }
-  return is_allowed;
+  return *rules_;
+}
+
+// Every row, also behind one that would allow: a malformed one refuses all.
+View::Rules View::read_rules(const std::string& agent_id) {
+  storage::PolicyRepository policies(db_);
+  storage::PageRequest next{"", storage::PageRequest::limit_max};
+  PolicyRules read;
+  while (true) {
+    Result<storage::Page<storage::PolicyRecord>> page = policies.list(next, agent_id);
+    if (!page) return std::unexpected(page.error());
+    for (const storage::PolicyRecord& policy : page->items) {
+      Result<PolicyRule> rule = PolicyRule::read(policy);
+      if (!rule) return std::unexpected(rule.error());
+      read.add(std::move(*rule));
+    }
+    if (read.size() > Authorizer::policies_max || read.list_bytes() > Authorizer::policy_lists_bytes_max)
+      return fail(TMESH_E_INVALID, "the agent has too many policies");
+    if (!page->has_more) return read;
+    next.after_id = page->items.back().id;
+  }
 }
 
 }  // namespace
@@ -33,83 +133,16 @@ Result<Grant> Authorizer::authorize(const StreamRequest& request) {
 }
 
 std::vector<Result<Grant>> Authorizer::authorize(std::span<const StreamRequest> requests) {
-  std::vector<Result<Grant>> answers;
-  answers.reserve(requests.size());
   // One view of all rows the decisions rest on.
   Result<storage::Transaction> begun = storage::Transaction::read(db_);
-  View view;
-  for (const StreamRequest& request : requests) {
-    answers.push_back(begun ? decide(request, view) : std::unexpected(begun.error()));
-  }
+  if (!begun) return std::vector<Result<Grant>>(requests.size(), std::unexpected(begun.error()));
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t at) -> const std::string& { return requests[at].agent_id; });
+  std::vector<Result<Grant>> answers(requests.size(), denied("not decided"));
+  View view(db_, clock_, node_id_);
+  for (const std::size_t at : order) answers[at] = view.decide(requests[at]);
   return answers;
-}
-
-Result<Grant> Authorizer::decide(const StreamRequest& request, View& view) {
-  if (request.agent_id.empty() || request.agent_id.size() > agent_id_bytes_max)
-    return denied("the agent id is empty or too long");
-  Result<Target> target = normalize_target(request.protocol, request.host, request.port);
-  if (!target) return std::unexpected(target.error());
-  const Rights& live = rights(request, view);
-  if (!live) return std::unexpected(live.error());
-  if (!live->scope.allows(request.agent_id, *target)) return denied("the token's scope does not allow it");
-  const Result<bool> allowed = any_policy_allows(request.agent_id, *target, view);
-  if (!allowed) return std::unexpected(allowed.error());
-  if (!*allowed) return denied("no policy of the agent allows it");
-  return Grant{request.token_id, live->owner_user_id, request.agent_id, std::move(*target),
-               live->expires_at_us};
-}
-
-const Authorizer::Rights& Authorizer::rights(const StreamRequest& request, View& view) {
-  std::pair key(request.token_id, request.agent_id);
-  const auto found = view.rights.find(key);
-  if (found != view.rights.end()) return found->second;
-  return view.rights.emplace(std::move(key), read_rights(request)).first->second;
-}
-
-Authorizer::Rights Authorizer::read_rights(const StreamRequest& request) {
-  Result<std::optional<storage::TokenRecord>> found = storage::TokenRepository(db_).find(request.token_id);
-  if (!found) return std::unexpected(found.error());
-  const storage::TokenRecord* token = storage::row_of(*found);
-  if (token == nullptr) return denied("the token does not exist");
-  if (token->token_type != "client") return denied("the token is not a client token");
-  Result<LiveToken> live = check_token(db_, *token, clock_());
-  if (!live) return live;
-  if (!token->agent_id.empty() && token->agent_id != request.agent_id)
-    return denied("the token is bound to another agent");
-
-  Result<std::optional<storage::AgentRecord>> bound = storage::AgentRepository(db_).find(request.agent_id);
-  if (!bound) return std::unexpected(bound.error());
-  const storage::AgentRecord* agent = storage::row_of(*bound);
-  if (agent == nullptr) return denied("the agent does not exist");
-  if (!agent->is_enabled) return denied("the agent is disabled");
-  if (agent->owner_user_id != live->owner_user_id) return denied("the agent has another owner");
-  return live;
-}
-
-Result<bool> Authorizer::any_policy_allows(const std::string& agent_id, const Target& target, View& view) {
-  if (const auto kept = view.policies.find(agent_id); kept != view.policies.end())
-    return any_allows(kept->second, target);
-  constexpr int page_rows = 100;
-  storage::PolicyRepository policies(db_);
-  storage::PageRequest next{"", page_rows};
-  Policies read;
-  bool is_allowed = false;
-  for (int rows = 0; rows < policies_max; rows += page_rows) {
-    Result<storage::Page<storage::PolicyRecord>> page = policies.list(next, agent_id);
-    if (!page) return std::unexpected(page.error());
-    const Result<bool> allows = any_allows(page->items, target);
-    if (!allows) return allows;
-    is_allowed = is_allowed || *allows;
-    if (page->has_more) next.after_id = page->items.back().id;
-    std::ranges::move(page->items, std::back_inserter(read));
-    if (page->has_more) continue;
-    if (view.policies_count + read.size() <= policies_kept_max) {
-      view.policies_count += read.size();
-      view.policies.emplace(agent_id, std::move(read));
-    }
-    return is_allowed;
-  }
-  return fail(TMESH_E_INVALID, "the agent has too many policies");
 }
 
 }  // namespace tmesh::server

@@ -3,19 +3,17 @@
 // its own).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "cpp/base/result.hpp"
 #include "cpp/server/target.hpp"
-#include "cpp/server/token_validity.hpp"
 #include "cpp/storage/db.hpp"
-#include "cpp/storage/records.hpp"
 #include "cpp/storage/timestamp.hpp"
 
 namespace tmesh::server {
@@ -34,18 +32,20 @@ struct Grant {
   std::string agent_id;
   Target target;                         // normalised: what the agent is to dial
   std::optional<int64_t> expires_at_us;  // when the token expires, microseconds since 1970
+  // RevisionWatch::generation() before the decision was begun; 0: nobody watches.
+  uint64_t generation = 0;
 };
 
 class Authorizer {
  public:
-  // Rows read for one decision. An agent with more policies is refused: the decision
-  // would take longer than an open may.
-  static constexpr int policies_max = 10'000;
-  // Policies kept in memory during one call, beside those of one agent; what is beyond is
-  // read again.
-  static constexpr std::size_t policies_kept_max = 4096;
+  // Rows read for one decision, and what their lists take in memory. An agent with more is
+  // refused: the decision would take longer than an open may. PolicyService stays below.
+  static constexpr std::size_t policies_max = 10'000;
+  static constexpr std::size_t policy_lists_bytes_max = std::size_t{32} << 20;
 
-  Authorizer(storage::Db& db, storage::WallClock clock) : db_(db), clock_(clock) {}
+  // `node_id`: of the server that asks; empty for none.
+  Authorizer(storage::Db& db, storage::WallClock clock, std::string_view node_id = {})
+      : db_(db), clock_(clock), node_id_(node_id) {}
 
   // All must hold: the token is live and a client token; the agent exists, is enabled
   // and has the same owner; the token's scope allows agent, protocol, port and
@@ -55,27 +55,14 @@ class Authorizer {
   // them mean: refuse.
   Result<Grant> authorize(const StreamRequest& request);
   // Several requests on one view of the database, which begins within the call; answers in
-  // the order of the requests. Rows that several of them rest on are read once.
+  // the order of the requests. Rows that several of them rest on are read once. In memory
+  // are the policies of one agent at a time, and what the tokens rest on.
   std::vector<Result<Grant>> authorize(std::span<const StreamRequest> requests);
 
  private:
-  // What the decisions about one token and one agent rest on, apart from the policies.
-  using Rights = Result<LiveToken>;
-  using Policies = std::vector<storage::PolicyRecord>;
-  // Read within the present view; empty outside of a call.
-  struct View {
-    std::map<std::pair<std::string, std::string>, Rights> rights;  // by token and agent
-    std::map<std::string, Policies> policies;                      // by agent
-    std::size_t policies_count = 0;
-  };
-
-  Result<Grant> decide(const StreamRequest& request, View& view);
-  const Rights& rights(const StreamRequest& request, View& view);
-  Rights read_rights(const StreamRequest& request);
-  Result<bool> any_policy_allows(const std::string& agent_id, const Target& target, View& view);
-
   storage::Db& db_;
   storage::WallClock clock_;
+  const std::string node_id_;
 };
 
 }  // namespace tmesh::server

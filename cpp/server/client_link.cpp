@@ -47,6 +47,11 @@ Result<void> ClientLink::start(net::Transport transport, std::span<const uint8_t
   return {};
 }
 
+void ClientLink::on_revoked() {
+  log::warn("client_link_revoked", {{"link", id_}});
+  session_->fail(tmesh_err_session(TMESH_E_POLICY));
+}
+
 void ClientLink::on_open(session::Session&, tmesh_stream* stream, const tmesh_open_stream& open) {
   expect_hello(false);
   owner_.on_client_open(*this, stream, open);

@@ -10,6 +10,7 @@
 #include "cpp/config/server.hpp"
 #include "cpp/server/active_slots.hpp"
 #include "cpp/server/credential_service.hpp"
+#include "cpp/server/live_revocation.hpp"
 #include "cpp/session/session.hpp"
 
 namespace tmesh::server {
@@ -27,15 +28,17 @@ class ClientLinkOwner {
   ~ClientLinkOwner() = default;
 };
 
-class ClientLink final : private session::SessionHandler {
+class ClientLink final : public Revocable, private session::SessionHandler {
  public:
   ClientLink(net::Loop& loop, const config::ServerConfig& config, Identity identity, uint64_t id,
              tmesh_subprotocol subprotocol, ClientLinkOwner& owner);
-  ~ClientLink();
+  ~ClientLink() override;
 
   // Takes the upgraded transport over. NO_MEMORY.
   Result<void> start(net::Transport transport, std::span<const uint8_t> early);
   void begin_drain() { session_->goaway(); }
+  // Ends the link with its streams. May destroy this.
+  void end() { session_->fail(tmesh_err_session(TMESH_E_CANCELLED)); }
 
   const Identity& identity() const { return identity_; }
   uint64_t id() const { return id_; }
@@ -48,6 +51,8 @@ class ClientLink final : private session::SessionHandler {
   KeyedSlots::Slot slot;                                   // of its token
 
  private:
+  // Its token may no longer be used: ends the link with its streams. May destroy this.
+  void on_revoked() override;
   void on_open(session::Session& session, tmesh_stream* stream, const tmesh_open_stream& open) override;
   tmesh_status on_control(session::Session& session, const tmesh_frame_header& header,
                           std::span<const uint8_t> payload) override;

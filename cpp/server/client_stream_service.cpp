@@ -8,10 +8,12 @@ namespace tmesh::server {
 
 ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& authorizer,
                                          AgentRegistry& registry,
-                                         const config::ServerStreamSettings& settings)
+                                         const config::ServerStreamSettings& settings,
+                                         LiveRevocation* revocation)
     : timers_(timers),
       authorizer_(authorizer),
       registry_(registry),
+      revocation_(revocation),
       slots_(settings.active_per_token_max, settings.active_per_agent_max),
       executor_(timers, {static_cast<std::size_t>(settings.concurrent_opens_max),
                          static_cast<std::size_t>(settings.pending_opens_max),
@@ -21,7 +23,7 @@ ClientStreamService::~ClientStreamService() = default;
 
 void ClientStreamService::open(std::string_view token_id, uint64_t link_id, tmesh_stream* stream,
                                const tmesh_open_stream& open) {
-  const OpenFlowParts parts{timers_, executor_, authorizer_, registry_, slots_, *this};
+  const OpenFlowParts parts{timers_, executor_, authorizer_, registry_, slots_, *this, revocation_};
   flows_.push_back(std::make_unique<OpenFlow>(parts, stream, open));
   OpenFlow& flow = *flows_.back();
   flow.place = std::prev(flows_.end());

@@ -30,8 +30,9 @@ class ClientStreamService final : private OpenFlowOwner {
     uint64_t rapid_reset_refused_count = 0;
   };
 
+  // revocation outlives the service; null: streams stay when they are no longer allowed.
   ClientStreamService(Timers& timers, StreamAuthorizer& authorizer, AgentRegistry& registry,
-                      const config::ServerStreamSettings& settings);
+                      const config::ServerStreamSettings& settings, LiveRevocation* revocation = nullptr);
   ~ClientStreamService();
 
   // A stream that a client just opened on its link; it is attached to before this
@@ -55,6 +56,7 @@ class ClientStreamService final : private OpenFlowOwner {
   Timers& timers_;
   StreamAuthorizer& authorizer_;
   AgentRegistry& registry_;
+  LiveRevocation* const revocation_;
   Stats stats_;
   ActiveSlots slots_;
   OpenExecutor executor_;

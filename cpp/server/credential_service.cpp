@@ -2,8 +2,7 @@
 
 #include "cpp/base/redact.hpp"
 #include "cpp/server/token_hash.hpp"
-#include "cpp/server/token_validity.hpp"
-#include "cpp/storage/revision_bump.hpp"
+#include "cpp/storage/change.hpp"
 #include "cpp/storage/token_repository.hpp"
 
 namespace tmesh::server {
@@ -47,7 +46,7 @@ Result<Identity> CredentialService::authenticate(std::string_view secret, TokenT
   if (type == TokenType::agent && token.agent_id.empty())
     return fail(TMESH_E_POLICY, "the agent token names no agent");
   const int64_t now_us = clock_();
-  Result<LiveToken> live = check_token(db_, token, now_us);
+  Result<LiveToken> live = check_token(db_, token, now_us, node_id_);
   if (!live) return std::unexpected(live.error());
   const std::optional<int64_t> used_us = storage::parse_timestamp(token.last_used_at);
   const bool is_use_noted = used_us && *used_us <= now_us && now_us - *used_us < use_note_interval_us;
@@ -56,32 +55,38 @@ Result<Identity> CredentialService::authenticate(std::string_view secret, TokenT
       is_use_noted};
 }
 
-Result<TokenRecheck> CredentialService::recheck(const std::vector<std::string>& token_ids,
-                                                std::optional<uint64_t> known_revision) {
-  Result<storage::Transaction> view = storage::Transaction::read(db_);
-  if (!view) return std::unexpected(view.error());
-  TokenRecheck answer;
-  const Result<uint64_t> revision = storage::read_revision(db_);
-  if (revision) answer.revision = *revision;
-  if (revision && answer.revision == known_revision) return answer;
+std::vector<Result<LiveToken>> CredentialService::recheck(std::span<const std::string> token_ids) {
+  std::vector<Result<LiveToken>> answers;
+  answers.reserve(token_ids.size());
+  const Result<storage::Transaction> view = storage::Transaction::read(db_);
+  const int64_t now_us = clock_();
+  TokenChecker checker(db_, node_id_);
   for (const std::string& id : token_ids) {
-    Result<std::optional<storage::TokenRecord>> found = storage::TokenRepository(db_).find(id);
-    if (!found) return std::unexpected(found.error());
-    const storage::TokenRecord* row = storage::row_of(*found);
-    const Result<TokenStatus> status =
-        row == nullptr ? TokenStatus::unavailable : token_status(db_, *row, clock_());
-    if (!status) return std::unexpected(status.error());
-    if (*status != TokenStatus::active) answer.refused.push_back(id);
+    if (!view) {
+      answers.emplace_back(std::unexpected(view.error()));
+      continue;
+    }
+    const Result<std::optional<storage::TokenRecord>> found = storage::TokenRepository(db_).find(id);
+    if (!found) {
+      answers.emplace_back(std::unexpected(found.error()));
+    } else if (const storage::TokenRecord* row = storage::row_of(*found); row == nullptr) {
+      answers.emplace_back(fail(TMESH_E_POLICY, "the token does not exist"));
+    } else {
+      answers.push_back(checker.check(*row, now_us));
+    }
   }
-  return answer;
+  return answers;
 }
 
-Result<void> CredentialService::note_use(std::string_view token_id) {
-  Result<storage::Transaction> tx = storage::Transaction::write(db_);
-  if (!tx) return std::unexpected(tx.error());
-  const std::string now = storage::format_timestamp(clock_());
-  if (Result<void> done = storage::TokenRepository::touch_last_used(*tx, token_id, now); !done) return done;
-  return tx->commit();
+Result<void> CredentialService::note_uses(std::span<const std::string> token_ids) {
+  return storage::change(db_, [&](storage::Transaction& tx) -> Result<void> {
+    const std::string now = storage::format_timestamp(clock_());
+    for (const std::string& id : token_ids) {
+      Result<void> done = storage::TokenRepository::touch_last_used(tx, id, now);
+      if (!done && done.error().code != TMESH_E_STATE) return done;
+    }
+    return {};
+  });
 }
 
 }  // namespace tmesh::server

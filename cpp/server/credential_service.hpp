@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cpp/base/result.hpp"
 #include "cpp/server/scope.hpp"
+#include "cpp/server/token_validity.hpp"
 #include "cpp/storage/db.hpp"
 #include "cpp/storage/timestamp.hpp"
 
@@ -30,37 +32,34 @@ struct Identity {
   bool is_use_noted = false;             // within use_note_interval_us before now
 };
 
-struct TokenRecheck {
-  std::optional<uint64_t> revision;  // what the answer rests on; nullopt: it cannot be read
-  std::vector<std::string> refused;  // ids of tokens that may not be used now
-};
-
 class CredentialService {
  public:
   // How exact the noted time of use is. A note is a write that waits for the disk, and
   // whoever has a token can reconnect as often as it likes.
   static constexpr int64_t use_note_interval_us = 60'000'000;
 
-  CredentialService(storage::Db& db, storage::WallClock clock) : db_(db), clock_(clock) {}
+  // `node_id`: of the server that asks; empty for none.
+  CredentialService(storage::Db& db, storage::WallClock clock, std::string_view node_id = {})
+      : db_(db), clock_(clock), node_id_(node_id) {}
 
-  // TMESH_E_POLICY: no such secret, of another type, or not valid now; `text` tells
+  // TMESH_E_POLICY: no such secret, of another type, or not valid now and here; `text` tells
   // which, for the log, and the peer is told only that it was refused.
   // TMESH_E_INVALID: the row is malformed. Every other code: the database failed, and
   // nothing is known about the secret.
   Result<Identity> authenticate(std::string_view secret, TokenType type);
 
-  // For links that stay: which of these tokens may no longer be used. Where rights are
-  // still at known_revision nothing but that number is read and `refused` is empty, so
-  // the caller watches expiry itself. A malformed row counts as refused. Errors as db.hpp.
-  Result<TokenRecheck> recheck(const std::vector<std::string>& token_ids,
-                               std::optional<uint64_t> known_revision);
+  // For links that stay, on one view of the database: whether each of these tokens may be
+  // used now, in their order. Errors as TokenChecker::check; POLICY also if it is not there.
+  std::vector<Result<LiveToken>> recheck(std::span<const std::string> token_ids);
 
-  // Notes the time of use. Does not step the revision. Errors as db.hpp.
-  Result<void> note_use(std::string_view token_id);
+  // Notes that they are used now; one that does not exist is passed over. Does not step the
+  // revision. Errors as db.hpp.
+  Result<void> note_uses(std::span<const std::string> token_ids);
 
  private:
   storage::Db& db_;
   storage::WallClock clock_;
+  const std::string node_id_;
 };
 
 }  // namespace tmesh::server

@@ -1,70 +1,138 @@
 #include "cpp/server/database.hpp"
 
-#include <utility>
-
 #include "cpp/storage/audit_repository.hpp"
+#include "cpp/storage/change.hpp"
+#include "cpp/storage/revision_bump.hpp"
 
 namespace tmesh::server {
+namespace {
 
-Database::Database(std::unique_ptr<storage::Db> db)
-    : db_(std::move(db)),
-      credentials_(*db_, storage::system_clock()),
-      authorizer_(*db_, storage::system_clock()) {}
+// Batches of opens in flight: all connections but one, if there are several.
+std::size_t batches_max(const DatabaseLane& reads) {
+  return reads.connections_count() > 1 ? reads.connections_count() - 1 : 1;
+}
+
+}  // namespace
+
+storage::Opened<Database::Connections> Database::connect(const storage::DatabaseSettings& settings) {
+  const bool is_mysql = settings.driver == storage::Driver::mysql;
+  Connections connections;
+  const auto open = [&settings](std::vector<std::unique_ptr<storage::Db>>& lane, std::size_t count,
+                                int lock_wait_ms) -> storage::Opened<void> {
+    while (lane.size() < count) {
+      auto db = storage::open_database(settings, {.create = false, .lock_wait_ms = lock_wait_ms});
+      if (!db) return std::unexpected(std::move(db.error()));
+      lane.push_back(std::move(*db));
+    }
+    return {};
+  };
+  auto reads = open(connections.reads, is_mysql ? kMysqlReads : 1, kReadLockWait_ms);
+  if (!reads) return std::unexpected(std::move(reads.error()));
+  auto writes = open(connections.writes, is_mysql ? kMysqlWrites : 1, kWriteLockWait_ms);
+  if (!writes) return std::unexpected(std::move(writes.error()));
+  return connections;
+}
+
+Result<std::unique_ptr<Database>> Database::create(net::Loop& loop, Connections connections,
+                                                   std::string node_id) {
+  auto reads = DatabaseLane::create(loop, std::move(connections.reads), kPendingMax);
+  if (!reads) return std::unexpected(reads.error());
+  auto writes = DatabaseLane::create(loop, std::move(connections.writes), kPendingMax);
+  if (!writes) return std::unexpected(writes.error());
+  return std::unique_ptr<Database>(new Database(std::move(*reads), std::move(*writes), std::move(node_id)));
+}
+
+Database::Database(std::unique_ptr<DatabaseLane> reads, std::unique_ptr<DatabaseLane> writes,
+                   std::string node_id)
+    : node_id_(std::move(node_id)),
+      reads_(std::move(reads)),
+      writes_(std::move(writes)),
+      opens_(*reads_, OpenQueue::Decide::bind<&Database::decide_streams>(this),
+             {kPendingMax, batches_max(*reads_)}),
+      // One at a time: nobody waits for them.
+      rechecks_(*reads_, TokenQueue::Decide::bind<&Database::recheck_tokens>(this), {kPendingMax, 1}),
+      use_notes_(*writes_) {}
 
 Database::~Database() = default;
 
-Result<std::unique_ptr<Database>> Database::create(net::Loop& loop, std::unique_ptr<storage::Db> db) {
-  std::unique_ptr<Database> database(new Database(std::move(db)));
-  auto workers = net::Workers::create(loop, 1, kPendingMax);
-  if (!workers) return std::unexpected(workers.error());
-  database->workers_ = std::move(*workers);
-  database->opens_.emplace(*database->workers_, database->authorizer_, kPendingMax);
-  return database;
+std::vector<Result<Grant>> Database::decide_streams(storage::Db& db,
+                                                    std::span<const StreamRequest> requests) const {
+  return Authorizer(db, storage::system_clock(), node_id_).authorize(requests);
+}
+
+std::vector<Result<Grant>> Database::recheck_tokens(storage::Db& db,
+                                                    std::span<const std::string> token_ids) const {
+  std::vector<Result<LiveToken>> tokens =
+      CredentialService(db, storage::system_clock(), node_id_).recheck(token_ids);
+  std::vector<Result<Grant>> grants;
+  grants.reserve(tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (!tokens[i]) {
+      grants.emplace_back(std::unexpected(tokens[i].error()));
+      continue;
+    }
+    Grant grant;
+    grant.token_id = token_ids[i];
+    grant.expires_at_us = tokens[i]->expires_at_us;
+    grants.emplace_back(std::move(grant));
+  }
+  return grants;
 }
 
 Result<Ticket> Database::authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) {
-  return opens_->submit(std::move(request), done);
+  return opens_.submit(std::move(request), done);
 }
 
 Result<Ticket> Database::authenticate(const Secret& secret, TokenType type,
                                       Delegate<void(Result<Identity>)> done) {
-  return workers_->submit(
-      [this, secret = Secret(secret), type]() -> Result<Identity> {
-        auto identity = credentials_.authenticate(secret.reveal(), type);
-        // Best effort: a database that cannot note the time of use still knows the token.
-        if (identity && !identity->is_use_noted) (void)credentials_.note_use(identity->token_id);
-        return identity;
+  return read(
+      [this, secret = Secret(secret), type](storage::Db& db) {
+        return CredentialService(db, storage::system_clock(), node_id_).authenticate(secret.reveal(), type);
       },
       done);
 }
 
-Result<Ticket> Database::recheck(std::vector<std::string> token_ids, std::optional<uint64_t> known_revision,
-                                 Delegate<void(Result<TokenRecheck>)> done) {
-  return workers_->submit([this, ids = std::move(token_ids),
-                           known_revision] { return credentials_.recheck(ids, known_revision); },
-                          done);
+Result<Ticket> Database::recheck(std::string token_id, Delegate<void(Result<Grant>)> done) {
+  return rechecks_.submit(std::move(token_id), done);
 }
 
-Result<Ticket> Database::append_audit(storage::AuditRecord row, Delegate<void(Result<void>)> done) {
-  return workers_->submit(
-      [this, row = std::move(row)]() -> Result<void> {
-        Result<storage::Transaction> tx = storage::Transaction::write(*db_);
-        if (!tx) return std::unexpected(tx.error());
-        if (Result<void> added = storage::AuditRepository::append(*tx, row); !added) return added;
-        return tx->commit();
+Result<Ticket> Database::read_revision(Delegate<void(Result<uint64_t>)> done) {
+  return read([](storage::Db& db) { return storage::read_revision(db); }, done);
+}
+
+Result<Ticket> Database::has_foreign_commits(Delegate<void(Result<std::optional<bool>>)> done) {
+  return read(
+      [this](storage::Db& db) -> Result<std::optional<bool>> {
+        // The number is one connection's own, so only where there is just that one.
+        if (db.driver() != storage::Driver::sqlite) return std::nullopt;
+        const Result<uint64_t> version = db.foreign_commits();
+        if (!version) return std::unexpected(version.error());
+        return std::exchange(data_version_, *version) != *version;
       },
       done);
 }
 
 Result<Ticket> Database::ping(Delegate<void(bool)> done) {
-  return workers_->submit(
-      [this] {
-        return db_
-            ->query(
-                "SELECT version FROM schema_meta WHERE id = 1", {},
-                Delegate<bool(const storage::Row&)>::free<[](void*, const storage::Row&) { return true; }>(
-                    nullptr))
+  return read(
+      [](storage::Db& db) {
+        return db
+            .query("SELECT version FROM schema_meta WHERE id = 1", {},
+                   Delegate<bool(const storage::Row&)>::free<[](void*, const storage::Row&) { return true; }>(
+                       nullptr))
             .has_value();
+      },
+      done);
+}
+
+void Database::note_use(const Identity& identity) {
+  if (!identity.is_use_noted) use_notes_.note(identity.token_id);
+}
+
+Result<Ticket> Database::append_audit(storage::AuditRecord row, Delegate<void(Result<void>)> done) {
+  return write(
+      [row = std::move(row)](storage::Db& db) {
+        return storage::change(
+            db, [&row](storage::Transaction& tx) { return storage::AuditRepository::append(tx, row); });
       },
       done);
 }

@@ -1,19 +1,16 @@
 #include "cpp/server/health.hpp"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace tmesh::server {
 namespace {
 
-http::Response ready_response(bool is_ready, bool is_database_healthy) {
-  std::string body = R"({"status":")";
-  body += is_ready ? "ready" : "not_ready";
-  body += R"(","components":[{"name":"database","healthy":)";
-  body += is_database_healthy ? "true" : "false";
-  body += "}]}";
-  http::Response response = http::Response::json(is_ready ? 200 : 503, std::move(body));
-  response.headers.add("Cache-Control", "no-store");
-  return response;
+void add_component(std::string& body, std::string_view name, bool is_healthy) {
+  body += R"({"name":")";
+  body += name;
+  body += is_healthy ? R"(","healthy":true})" : R"(","healthy":false})";
 }
 
 }  // namespace
@@ -32,7 +29,7 @@ class ReadyHandler::Check {
 
   // Destroys the check.
   void answer(bool is_healthy) {
-    deferred_.respond(ready_response(is_healthy && !handler_.is_draining_, is_healthy));
+    deferred_.respond(handler_.response(is_healthy));
     remove();
   }
 
@@ -47,13 +44,31 @@ class ReadyHandler::Check {
   Ticket timeout_;
 };
 
-ReadyHandler::ReadyHandler(Timers& timers, Database& database) : timers_(timers), database_(database) {}
+ReadyHandler::ReadyHandler(Timers& timers, Database& database, const RevisionWatch* watch)
+    : timers_(timers), database_(database), watch_(watch) {}
 ReadyHandler::~ReadyHandler() = default;
+
+http::Response ReadyHandler::response(bool is_database_healthy) const {
+  const bool is_cache_healthy = watch_ == nullptr || watch_->is_healthy();
+  const bool is_ready = is_database_healthy && is_cache_healthy && !is_draining_;
+  std::string body = R"({"status":")";
+  body += is_ready ? "ready" : "not_ready";
+  body += R"(","components":[)";
+  add_component(body, "database", is_database_healthy);
+  if (watch_ != nullptr) {
+    body += ',';
+    add_component(body, "authorization_cache", is_cache_healthy);
+  }
+  body += "]}";
+  http::Response answer = http::Response::json(is_ready ? 200 : 503, std::move(body));
+  answer.headers.add("Cache-Control", "no-store");
+  return answer;
+}
 
 void ReadyHandler::on_request(http::Exchange& exchange) {
   if (!ping_.active()) {
     auto ping = database_.ping(Delegate<void(bool)>::bind<&ReadyHandler::on_ping>(this));
-    if (!ping) return exchange.respond(ready_response(false, false));
+    if (!ping) return exchange.respond(response(false));
     ping_ = std::move(*ping);
   }
   checks_.push_back(std::make_unique<Check>(*this, exchange));

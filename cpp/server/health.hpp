@@ -1,5 +1,6 @@
 // GET /health/live and /health/ready (INTERFACE 6.3). Liveness does no I/O. Readiness
-// asks the database, at most one second; requests that come while a question is under
+// asks the database, at most one second, and, where decisions are kept, whether changes of
+// rights can be followed (component authorization_cache, requirement D7); requests that come while a question is under
 // way share its answer, so that nobody can fill the database's queue from outside. No
 // error text leaves the server.
 #pragma once
@@ -10,6 +11,7 @@
 
 #include "cpp/http/exchange.hpp"
 #include "cpp/server/database.hpp"
+#include "cpp/server/revision_watch.hpp"
 
 namespace tmesh::server {
 
@@ -22,7 +24,8 @@ class ReadyHandler final : public http::Handler {
  public:
   static constexpr uint64_t kDatabaseTimeout_us = 1'000'000;
 
-  ReadyHandler(Timers& timers, Database& database);
+  // watch: nullptr where no decisions are kept. All outlive it.
+  ReadyHandler(Timers& timers, Database& database, const RevisionWatch* watch = nullptr);
   ~ReadyHandler();
 
   void on_request(http::Exchange& exchange) override;
@@ -33,10 +36,12 @@ class ReadyHandler final : public http::Handler {
   class Check;
   friend class Check;
 
+  http::Response response(bool is_database_healthy) const;
   void on_ping(bool is_healthy);
 
   Timers& timers_;
   Database& database_;
+  const RevisionWatch* const watch_;
   bool is_draining_ = false;
   Ticket ping_;
   std::list<std::unique_ptr<Check>> checks_;

@@ -69,6 +69,7 @@ void OpenFlow::on_run() {
   request.protocol = tmesh_open_protocol_name(open_->protocol);
   request.host = open_->target_host;
   request.port = open_->target_port;
+  if (std::optional<Result<Grant>> known = parts_.authorizer.lookup(request)) return on_decided(*known);
   auto step = parts_.authorizer.authorize(
       std::move(request), Delegate<void(Result<Grant>)>::bind<&OpenFlow::on_authorized>(this));
   if (!step) return refuse(authorization_failure(step.error().code));
@@ -80,6 +81,10 @@ void OpenFlow::on_authorized(Result<Grant> grant) {
   step_.release();
   is_authorizing_ = false;
   if (is_orphan()) return over();
+  on_decided(grant);
+}
+
+void OpenFlow::on_decided(const Result<Grant>& grant) {
   if (!grant) return refuse(authorization_failure(grant.error().code));
   open_at_agent(*grant);
 }
@@ -109,6 +114,8 @@ void OpenFlow::open_at_agent(const Grant& grant) {
   open_.reset();
   relay_.emplace_back(client_side_, agent_side, std::move(*slot), client_key_,
                       StreamRelay::Done::bind<&OpenFlow::on_relay_broken>(this));
+  // From before the agent hears of it: rights may move while it dials.
+  if (parts_.revocation != nullptr) parts_.revocation->watch(relay_.front(), grant);
   tmesh_stream_attach(agent_side, this, &on_agent_event);
   // Without OPEN_RESULT nothing more will come: the stream counts as open (legacy).
   if (!is_strict_) return on_agent_answer(0);
@@ -132,9 +139,11 @@ void OpenFlow::on_agent_answer(unsigned events) {
   over();
 }
 
-// No block could be had for what waited: early data that cannot move must not wait for ever.
-void OpenFlow::on_relay_broken(StreamRelay&, tmesh_status) {
-  refuse_full();
+// Not allowed any more; or no block could be had for what waited: early data that cannot
+// move must not wait for ever.
+void OpenFlow::on_relay_broken(StreamRelay&, tmesh_status why) {
+  if (why.code != TMESH_E_POLICY) return refuse_full();
+  refuse(authorization_failure(TMESH_E_POLICY));
 }
 
 // By value: the result may lie in the stream that goes here.

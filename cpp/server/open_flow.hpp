@@ -16,8 +16,9 @@
 #include "cpp/base/timers.hpp"
 #include "cpp/server/active_slots.hpp"
 #include "cpp/server/agent_registry.hpp"
-#include "cpp/server/database.hpp"
+#include "cpp/server/live_revocation.hpp"
 #include "cpp/server/open_executor.hpp"
+#include "cpp/server/stream_authorizer.hpp"
 #include "cpp/server/stream_relay.hpp"
 
 namespace tmesh::server {
@@ -50,6 +51,7 @@ struct OpenFlowParts {
   AgentRegistry& registry;
   ActiveSlots& slots;
   OpenFlowOwner& owner;
+  LiveRevocation* revocation = nullptr;  // null: what runs is not asked about again
 };
 
 class OpenFlow final : private OpenJob {
@@ -72,6 +74,7 @@ class OpenFlow final : private OpenJob {
  private:
   void on_run() override;
   void on_authorized(Result<Grant> grant);
+  void on_decided(const Result<Grant>& grant);
   void open_at_agent(const Grant& grant);
   bool take_target(const Target& target);
   void on_agent_answer(unsigned events);

@@ -6,6 +6,7 @@
 
 #include "cpp/base/parse.hpp"
 #include "cpp/base/random.hpp"
+#include "cpp/base/utf8.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -73,6 +74,22 @@ Secret new_password() {
   Secret password(text);
   secure_wipe(text);
   return password;
+}
+
+Result<void> check_password(std::string_view password) {
+  constexpr size_t chars_min = 12;
+  constexpr size_t chars_max = 128;
+  size_t chars = 0;
+  for (size_t at = 0; at < password.size() && chars <= chars_max; ++chars) {
+    const Utf8Char c = utf8_next(password, at);
+    const bool is_control = c.code_point < 0x20 || (c.code_point >= 0x7f && c.code_point < 0xa0);
+    if (c.size_bytes == 0 || is_control)
+      return fail(TMESH_E_INVALID, "a password is UTF-8 without control characters");
+    at += c.size_bytes;
+  }
+  if (chars < chars_min || chars > chars_max)
+    return fail(TMESH_E_INVALID, "a password has 12 to 128 characters");
+  return {};
 }
 
 Result<std::string> hash_password(std::string_view password) {

@@ -11,8 +11,12 @@
 
 namespace tmesh::server {
 
-// 32 random characters, for the first password of a user.
+// 32 random characters, for a password that is shown once.
 Secret new_password();
+
+// What people may choose: 12 to 128 characters of UTF-8, none of them a control character.
+// TMESH_E_INVALID.
+Result<void> check_password(std::string_view password);
 
 // New hashes use m=19456 KiB, t=2, p=1 (OWASP's minimum for Argon2id, which fits a
 // small server). TMESH_E_NO_MEMORY.

@@ -1,5 +1,8 @@
 #include "cpp/server/policy_lists.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "cpp/base/json.hpp"
 #include "cpp/base/parse.hpp"
 
@@ -73,7 +76,74 @@ Result<std::vector<T>> parse_list(std::string_view text, Result<T> (*from_json)(
   }
 }
 
+// Sorted, each behind the one before with a gap.
+std::vector<PortRange> merged(std::vector<PortRange> ports) {
+  std::ranges::sort(ports, {}, &PortRange::first);
+  std::vector<PortRange> out;
+  for (const PortRange& range : ports) {
+    if (!out.empty() && range.first <= out.back().last + 1) {
+      out.back().last = std::max(out.back().last, range.last);
+    } else {
+      out.push_back(range);
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+Result<PortRange> parse_port_range(std::string_view text) {
+  return port_item(trim(text));
+}
+
+std::string format_cidr_list(const std::vector<std::string>& cidrs) {
+  std::string text;
+  json::Writer out(text);
+  out.begin_array();
+  for (const std::string& cidr : cidrs) out.string(cidr);
+  out.end_array();
+  return text;
+}
+
+std::string format_port_list(std::vector<PortRange> ports) {
+  ports = merged(std::move(ports));
+  const bool has_ranges =
+      std::ranges::any_of(ports, [](const PortRange& range) { return range.first != range.last; });
+  std::string text;
+  for (const PortRange& range : ports) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(range.first);
+    if (range.last != range.first) text += '-' + std::to_string(range.last);
+  }
+  return has_ranges ? text : '[' + text + ']';
+}
+
+std::string cidr_list_json(std::string_view text) {
+  std::vector<std::string> items;
+  if (const Result<std::vector<Cidr>> cidrs = parse_cidr_list(text); cidrs) {
+    for (const Cidr& cidr : *cidrs) items.push_back(format_cidr(cidr));
+  } else {
+    items.emplace_back(text);
+  }
+  return format_cidr_list(items);
+}
+
+std::string port_list_json(std::string_view text) {
+  const Result<std::vector<PortRange>> ports = parse_port_list(text);
+  if (!ports) return format_cidr_list({std::string(text)});
+  std::string array;
+  json::Writer out(array);
+  out.begin_array();
+  for (const PortRange& range : *ports) {
+    if (range.first == range.last) {
+      out.integer(range.first);
+    } else {
+      out.string(std::to_string(range.first) + '-' + std::to_string(range.last));
+    }
+  }
+  out.end_array();
+  return array;
+}
 
 Result<std::vector<Cidr>> parse_cidr_list(std::string_view text) {
   return parse_list<Cidr>(text, json_cidr, cidr_item);

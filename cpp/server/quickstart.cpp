@@ -8,10 +8,14 @@
 #include "cpp/base/parse.hpp"
 #include "cpp/base/random.hpp"
 #include "cpp/base/url.hpp"
-#include "cpp/server/admin_service.hpp"
+#include "cpp/server/agent_service.hpp"
 #include "cpp/server/password.hpp"
+#include "cpp/server/policy_service.hpp"
 #include "cpp/server/quickstart_files.hpp"
 #include "cpp/server/target_pattern.hpp"
+#include "cpp/server/token_service.hpp"
+#include "cpp/server/user_service.hpp"
+#include "cpp/storage/change.hpp"
 #include "cpp/storage/migrator.hpp"
 #include "cpp/storage/sqlite_db.hpp"
 
@@ -122,21 +126,22 @@ std::optional<Plan> check(const QuickstartRequest& request) {
   return plan;
 }
 
-Result<void> add_rows(AdminService& service, const QuickstartRequest& request,
+Result<void> add_rows(const ChangeScope& scope, const QuickstartRequest& request,
                       const std::string& password_hash, Plan& plan, Created& created) {
-  Result<storage::UserRecord> admin = service.create_user(created.admin_name, "admin", password_hash);
+  Result<storage::UserRecord> admin = UserService(scope).create(created.admin_name, "admin", password_hash);
   if (!admin) return std::unexpected(admin.error());
-  Result<storage::AgentRecord> agent = service.create_agent(request.agent_name, *admin);
+  Result<storage::AgentRecord> agent = AgentService(scope).create(request.agent_name, *admin);
   if (!agent) return std::unexpected(agent.error());
   for (const TargetPattern& pattern : plan.patterns) {
     for (const char* protocol : allowed_protocols) {
-      Result<storage::PolicyRecord> policy = service.create_policy(agent->id, pattern, protocol);
+      Result<storage::PolicyRecord> policy = PolicyService(scope).create(agent->id, pattern, protocol);
       if (!policy) return std::unexpected(policy.error());
     }
   }
-  Result<CreatedToken> agent_token = service.create_token({TokenType::agent, admin->id, agent->id, {}, {}});
+  Result<CreatedToken> agent_token =
+      TokenService(scope).create({TokenType::agent, admin->id, agent->id, {}, {}});
   if (!agent_token) return std::unexpected(agent_token.error());
-  Result<CreatedToken> client_token = service.create_token({TokenType::client, admin->id, {}, {}, {}});
+  Result<CreatedToken> client_token = TokenService(scope).create({TokenType::client, admin->id, {}, {}, {}});
   if (!client_token) return std::unexpected(client_token.error());
   plan.setup.agent_id = agent->id;
   plan.setup.agent_token = std::move(agent_token->secret);
@@ -156,12 +161,10 @@ Step<Created> fill_database(const QuickstartRequest& request, Plan& plan) {
   if (storage::Opened<storage::SchemaReport> schema = storage::migrate(**db, true); !schema) {
     return in_database(schema.error().text);
   }
-  Result<storage::Transaction> tx = storage::Transaction::write(**db);
-  if (!tx) return in_database(tx.error().text);
-  AdminService service(*tx, request.clock(), "");
-  if (Result<void> done = add_rows(service, request, *hash, plan, created); !done)
-    return in_database(done.error().text);
-  if (Result<void> done = tx->commit(); !done) return in_database(done.error().text);
+  const auto add = [&](storage::Transaction& tx) {
+    return add_rows(ChangeScope(tx, request.clock(), ""), request, *hash, plan, created);
+  };
+  if (Result<void> done = storage::change(**db, add); !done) return in_database(done.error().text);
   return created;
 }
 

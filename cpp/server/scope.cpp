@@ -18,6 +18,7 @@ void sort_unique(std::vector<T>& items) {
 Result<void> read_ids(json::Value list, std::vector<std::string>& out) {
   if (!list.is_array() || list.size() > Scope::ids_max)
     return fail(TMESH_E_INVALID, "a scope's ids are not a list of at most 128");
+  out.clear();
   for (const json::Value item : list) {
     const std::string_view id = trim(item.as_string().value_or(""));
     if (id.empty() || id.size() > Scope::id_bytes_max)
@@ -31,6 +32,7 @@ Result<void> read_protocols(json::Value list, std::vector<std::string>& out) {
   if (!list.is_array() || list.size() > Scope::protocols_max) {
     return fail(TMESH_E_INVALID, "a scope's protocols are not a list of at most 4");
   }
+  out.clear();
   for (const json::Value item : list) {
     std::optional<std::string> protocol = normalize_protocol(item.as_string().value_or(""));
     if (!protocol) return fail(TMESH_E_INVALID, "a scope holds an unknown protocol");
@@ -42,6 +44,7 @@ Result<void> read_protocols(json::Value list, std::vector<std::string>& out) {
 Result<void> read_cidrs(json::Value list, std::vector<Cidr>& out) {
   if (!list.is_array() || list.size() > Scope::ids_max)
     return fail(TMESH_E_INVALID, "a scope's CIDRs are not a list of at most 128");
+  out.clear();
   for (const json::Value item : list) {
     const Result<Cidr> cidr = parse_cidr(trim(item.as_string().value_or("")));
     if (!cidr) return fail(TMESH_E_INVALID, "a scope holds a malformed CIDR");
@@ -54,6 +57,7 @@ Result<void> read_ports(json::Value list, std::vector<uint16_t>& out) {
   if (!list.is_array() || list.size() > Scope::ports_max) {
     return fail(TMESH_E_INVALID, "a scope's ports are not a list of at most 1024");
   }
+  out.clear();
   for (const json::Value item : list) {
     const int64_t port = item.as_int().value_or(0);
     if (port < 1 || port > 65535) return fail(TMESH_E_INVALID, "a scope holds a port outside 1..65535");
@@ -107,6 +111,11 @@ bool allows_item(const std::vector<std::string>& list, std::string_view item) {
 
 }  // namespace
 
+bool Scope::allows_server(std::string_view node_id) const {
+  return server_node_ids.empty() || node_id.empty() ||
+         std::ranges::find(server_node_ids, node_id) != server_node_ids.end();
+}
+
 bool Scope::allows(std::string_view agent_id, const Target& target) const {
   if (!allows_item(agent_ids, agent_id) || !allows_item(protocols, target.protocol)) return false;
   if (!target_ports.empty() && std::ranges::find(target_ports, target.port) == target_ports.end())
@@ -119,16 +128,27 @@ Result<Scope> parse_scope(std::string_view text) {
   if (text.size() > Scope::bytes_max) return fail(TMESH_E_TOO_LARGE, "a scope is larger than 16 KiB");
   Result<json::Document> document = json::parse(text);
   if (!document) return std::unexpected(document.error());
-  if (!document->root().is_object()) return fail(TMESH_E_INVALID, "a scope is not a JSON object");
   Scope scope;
+  if (Result<void> merged = merge_scope(document->root(), scope); !merged)
+    return std::unexpected(merged.error());
+  return scope;
+}
+
+Result<void> merge_scope(json::Value object, Scope& scope) {
+  if (!object.is_object()) return fail(TMESH_E_INVALID, "a scope is not a JSON object");
+  Scope merged = scope;
   bool is_seen[key_count] = {};
-  for (const json::Value member : document->root()) {
+  for (const json::Value member : object) {
     const auto key = static_cast<int>(std::ranges::find(key_names, member.key()) - key_names);
     if (key < key_count && std::exchange(is_seen[key], true))
       return fail(TMESH_E_INVALID, "a scope repeats a key");
-    if (Result<void> read = read_member(key, member, scope); !read) return std::unexpected(read.error());
+    if (Result<void> read = read_member(key, member, merged); !read) return read;
   }
-  return normalized(std::move(scope));
+  merged = normalized(std::move(merged));
+  if (format_scope(merged).size() > Scope::bytes_max)
+    return fail(TMESH_E_TOO_LARGE, "a scope is larger than 16 KiB");
+  scope = std::move(merged);
+  return {};
 }
 
 std::string format_scope(const Scope& scope) {

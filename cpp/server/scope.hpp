@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cpp/base/address.hpp"
+#include "cpp/base/json.hpp"
 #include "cpp/base/result.hpp"
 #include "cpp/server/target.hpp"
 
@@ -31,10 +32,16 @@ struct Scope {
   std::vector<uint16_t> target_ports;        // "targetPorts"
 
   bool allows(std::string_view agent_id, const Target& target) const;
+  // Whether the token may be used at this server; one without an id judges nobody.
+  bool allows_server(std::string_view node_id) const;
 };
 
 // TMESH_E_INVALID with the reason, or TMESH_E_TOO_LARGE.
 Result<Scope> parse_scope(std::string_view text);
+
+// Puts the members that `object` has in the place of those of `scope`, an empty list being no
+// restriction, and normalises it; the others stay. Strict as parse_scope. Errors as there.
+Result<void> merge_scope(json::Value object, Scope& scope);
 
 // What the database keeps: parse_scope(format_scope(s)) gives the normalised s.
 std::string format_scope(const Scope& scope);

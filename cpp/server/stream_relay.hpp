@@ -4,7 +4,8 @@
 //
 // While the agent dials, the open has the streams' events and passes on what the splice
 // needs: bytes that may go ahead of the answer (WIRE E) go, others wait where they are,
-// uncredited. With the answer the relay hears its streams itself.
+// uncredited. With the answer the relay hears its streams itself. What is no longer allowed
+// ends as a broken relay does, with the code POLICY.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +16,27 @@
 #include "core/mux/stream.h"
 #include "cpp/base/delegate.hpp"
 #include "cpp/server/active_slots.hpp"
+#include "cpp/server/live_revocation.hpp"
 
 namespace tmesh::server {
 
-class StreamRelay {
+class StreamRelay final : public Revocable {
  public:
   // `done` is the last thing the relay does; the owner destroys it, also from inside.
   using Done = Delegate<void(StreamRelay&, tmesh_status)>;
 
-  // done: for the time until take_over(), when only the pool can end it (NO_MEMORY).
+  // done: for the time until take_over(), when only the pool (NO_MEMORY) and a revocation
+  // (POLICY) can end it.
   StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
               uint64_t client_key, Done done)
       : streams_{client_side, agent_side}, client_key_(client_key), slot_(std::move(slot)), done_(done) {
     tmesh_splice_init(&splice_, tmesh_stream_end(client_side), tmesh_stream_end(agent_side), this, &on_done);
   }
-  ~StreamRelay() {
+  ~StreamRelay() override {
     if (!is_done_) tmesh_splice_cancel(&splice_);
     tmesh_stream_release(streams_[0]);
     tmesh_stream_release(streams_[1]);
   }
-  StreamRelay(const StreamRelay&) = delete;
-  StreamRelay& operator=(const StreamRelay&) = delete;
-
   // Moves what waited. May call done.
   void start() { tmesh_splice_start(&splice_); }
   // Events of the two streams while somebody else gets them. May call done.
@@ -59,6 +59,7 @@ class StreamRelay {
   std::list<StreamRelay>::iterator place;  // in the owner's list
 
  private:
+  void on_revoked() override { done_(*this, tmesh_err_stream(TMESH_E_POLICY)); }
   static void on_client_event(void* user, tmesh_stream*, unsigned events) {
     static_cast<StreamRelay*>(user)->client_event(events);
   }

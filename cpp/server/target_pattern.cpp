@@ -28,14 +28,12 @@ Result<Halves> split(std::string_view text) {
   return Halves{text.substr(0, colon), text.substr(colon + 1), false};
 }
 
-Result<std::string> canonical_host(const Halves& halves) {
-  const std::string_view host = halves.host;
+}  // namespace
+
+Result<std::string> canonical_target_host(std::string_view host) {
   if (host.empty()) return fail(TMESH_E_INVALID, "the host is empty");
-  const Result<Cidr> cidr = parse_cidr(host);
-  if (halves.is_bracketed && !(cidr && host.find(':') != std::string_view::npos)) {
-    return fail(TMESH_E_INVALID, "brackets are for IPv6 addresses");
-  }
-  if (cidr) return host.find('/') == std::string_view::npos ? format_ip(cidr->base) : format_cidr(*cidr);
+  if (const Result<Cidr> cidr = parse_cidr(host); cidr)
+    return host.find('/') == std::string_view::npos ? format_ip(cidr->base) : format_cidr(*cidr);
   if (host.find('/') != std::string_view::npos) return fail(TMESH_E_INVALID, "the CIDR is malformed");
   if (host == "*") return std::string(host);
   const bool is_wildcard = host.starts_with("*.");
@@ -47,22 +45,19 @@ Result<std::string> canonical_host(const Halves& halves) {
   return (is_wildcard ? "*." : "") + *canonical;
 }
 
+namespace {
+
 Result<TargetPattern> with_ports(std::string host, std::string_view ports) {
-  TargetPattern pattern{std::move(host), 0, "[]"};
+  TargetPattern pattern{std::move(host), 0, {}};
   if (ports == "*") return pattern;
-  const Result<std::vector<PortRange>> ranges = parse_port_list(ports);
+  Result<std::vector<PortRange>> ranges = parse_port_list(ports);
   if (!ranges || ranges->empty() || ports.front() == '[') {
     return fail(TMESH_E_INVALID, "the port is not *, a number from 1 to 65535, a range or a list of these");
   }
   if (ranges->size() == 1 && ranges->front().first == ranges->front().last) {
     pattern.target_port = ranges->front().first;
-    return pattern;
-  }
-  pattern.allowed_ports.clear();
-  for (const PortRange& range : *ranges) {
-    if (!pattern.allowed_ports.empty()) pattern.allowed_ports += ',';
-    pattern.allowed_ports += std::to_string(range.first);
-    if (range.last != range.first) pattern.allowed_ports += '-' + std::to_string(range.last);
+  } else {
+    pattern.allowed_ports = std::move(*ranges);
   }
   return pattern;
 }
@@ -73,7 +68,10 @@ Result<TargetPattern> parse_target_pattern(std::string_view text) {
   if (has_space_or_control(text)) return fail(TMESH_E_INVALID, "it contains a space or control character");
   const Result<Halves> halves = split(text);
   if (!halves) return std::unexpected(halves.error());
-  Result<std::string> host = canonical_host(*halves);
+  const bool is_ipv6 = halves->host.find(':') != std::string_view::npos && parse_cidr(halves->host);
+  if (halves->is_bracketed && !halves->host.empty() && !is_ipv6)
+    return fail(TMESH_E_INVALID, "brackets are for IPv6 addresses");
+  Result<std::string> host = canonical_target_host(halves->host);
   if (!host) return std::unexpected(host.error());
   return with_ports(std::move(*host), halves->ports);
 }

@@ -1,9 +1,7 @@
 #include "cpp/server/ws_handler.hpp"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "cpp/base/log.hpp"
 #include "cpp/server/link_config.hpp"
@@ -36,6 +34,7 @@ class WsHandler::Upgrade {
   }
 
   void start(http::Exchange& exchange) {
+    generation_ = handler_.watch_.generation();
     deferred_ = exchange.defer(Delegate<void()>::bind<&Upgrade::on_abort>(this));
     auto lookup = handler_.database_.authenticate(
         accepted_.token, type_, Delegate<void(Result<Identity>)>::bind<&Upgrade::on_identity>(this));
@@ -47,6 +46,8 @@ class WsHandler::Upgrade {
   TokenType type() const { return type_; }
   tmesh_subprotocol subprotocol() const { return subprotocol_; }
   Identity take_identity() { return std::move(identity_); }
+  // Of rights, before the look-up began.
+  uint64_t generation() const { return generation_; }
   KeyedSlots::Slot take_slot() { return std::move(slot_); }
 
   std::list<std::unique_ptr<Upgrade>>::iterator place;
@@ -63,7 +64,8 @@ class WsHandler::Upgrade {
       refused.headers.add("WWW-Authenticate", "Bearer");
       return answer(refused);
     }
-    if (handler_.is_draining_) return answer(draining_response());
+    handler_.database_.note_use(*identity);
+    if (handler_.is_draining_ || !handler_.is_serving_) return answer(draining_response());
     if (!claim_slot(identity->token_id)) return answer(http::Response::plain(503, "too many links"));
     identity_ = std::move(*identity);
     const char* name = tmesh_subprotocol_name(subprotocol_);
@@ -100,24 +102,31 @@ class WsHandler::Upgrade {
   tmesh_subprotocol subprotocol_ = TMESH_SUBPROTOCOL_NONE;
   http::Deferred deferred_;
   Ticket lookup_;
+  uint64_t generation_ = 0;
   Identity identity_;
   KeyedSlots::Slot slot_;
 };
 
 WsHandler::WsHandler(net::Loop& loop, const config::ServerConfig& config, Database& database,
-                     AgentRegistry& registry, ClientStreamService& streams, uint64_t links_per_token_max)
+                     RevisionWatch& watch, AgentRegistry& registry, ClientStreamService& streams,
+                     uint64_t links_per_token_max)
     : loop_(loop),
       config_(config),
       database_(database),
+      watch_(watch),
       registry_(registry),
       streams_(streams),
       policy_{config.allowed_hosts, config.allowed_origins},
       audit_(loop, database),
-      token_links_(links_per_token_max) {
-  recheck_timer_ = loop_.after(kRecheck_us, Delegate<void()>::bind<&WsHandler::on_recheck_due>(this));
+      token_links_(links_per_token_max),
+      token_checks_(database),
+      live_links_(loop, token_checks_, watch.generation(), {.event = "links_rechecked"}) {
+  watch_.add_listener(live_links_);
 }
 
-WsHandler::~WsHandler() = default;
+WsHandler::~WsHandler() {
+  watch_.remove_listener(live_links_);
+}
 
 void WsHandler::on_request(http::Exchange& exchange) {
   const bool is_agent = exchange.request().path == kAgentPath;
@@ -126,7 +135,7 @@ void WsHandler::on_request(http::Exchange& exchange) {
     log_refusal(log::Level::info, "upgrade_refused", {{"reason", http::ws_refusal_name(accepted.error())}});
     return exchange.respond(http::ws_refusal_response(accepted.error()));
   }
-  if (is_draining_ || upgrades_.size() >= kUpgradesMax) {
+  if (is_draining_ || !is_serving_ || upgrades_.size() >= kUpgradesMax) {
     return exchange.respond(draining_response());
   }
   upgrades_.push_back(std::make_unique<Upgrade>(*this, std::move(*accepted),
@@ -142,16 +151,20 @@ void WsHandler::remove(Upgrade& upgrade) {
 
 void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
   Identity identity = upgrade.take_identity();
+  Grant grant;
+  grant.token_id = identity.token_id;
+  grant.expires_at_us = identity.expires_at_us;
+  grant.generation = upgrade.generation();
   const TokenType type = upgrade.type();
   const tmesh_subprotocol subprotocol = upgrade.subprotocol();
   KeyedSlots::Slot slot = upgrade.take_slot();
   remove(upgrade);
-  if (is_draining_) return;
+  if (is_draining_ || !is_serving_) return;
   if (type == TokenType::agent) {
-    has_new_agents_ = true;
     agents_.push_back(std::make_unique<AgentLink>(loop_, loop_, registry_, config_, std::move(identity),
                                                   static_cast<AgentLinkOwner&>(*this)));
     agents_.back()->place = std::prev(agents_.end());
+    live_links_.watch(*agents_.back(), grant);
     if (!agents_.back()->start(std::move(upgraded.transport), upgraded.early)) agents_.pop_back();
     return;
   }
@@ -159,6 +172,7 @@ void WsHandler::adopt(Upgrade& upgrade, http::Upgraded upgraded) {
                                                   subprotocol, static_cast<ClientLinkOwner&>(*this)));
   clients_.back()->place = std::prev(clients_.end());
   clients_.back()->slot = std::move(slot);
+  if (config_.authorization_cache.revoke_open_streams) live_links_.watch(*clients_.back(), grant);
   if (!clients_.back()->start(std::move(upgraded.transport), upgraded.early)) clients_.pop_back();
 }
 
@@ -170,47 +184,55 @@ void WsHandler::log_refusal(log::Level level, std::string_view event, log::Field
   log::write(level, event, fields);
 }
 
-void WsHandler::on_recheck_due() {
-  recheck_timer_ = loop_.after(kRecheck_us, Delegate<void()>::bind<&WsHandler::on_recheck_due>(this));
-  recheck_agents();
+void WsHandler::set_serving(bool is_serving) {
+  is_serving_ = is_serving;
+  leave_timer_.cancel();
+  if (is_serving) return;
+  for (auto& link : clients_) link->begin_drain();
+  for (auto& link : agents_) link->begin_drain();
+  leave_timer_ = loop_.after(kLeave_us, Delegate<void()>::bind<&WsHandler::on_leave_due>(this));
 }
 
-void WsHandler::recheck_agents() {
-  const int64_t now_us = loop_.wall_us();
-  refuse_agents([now_us](const Identity& identity) {
-    return identity.expires_at_us && *identity.expires_at_us <= now_us;
-  });
-  if (agents_.empty() || recheck_.active()) return;
-  std::vector<std::string> token_ids;
-  for (const auto& link : agents_) token_ids.push_back(link->identity().token_id);
-  std::ranges::sort(token_ids);
-  const auto repeats = std::ranges::unique(token_ids);
-  token_ids.erase(repeats.begin(), repeats.end());
-  // A new link's token may have been revoked between its look-up and now.
-  if (has_new_agents_) known_revision_.reset();
-  auto asked = database_.recheck(std::move(token_ids), known_revision_,
-                                 Delegate<void(Result<TokenRecheck>)>::bind<&WsHandler::on_rechecked>(this));
-  if (!asked) return;  // the next round asks again
-  recheck_ = std::move(*asked);
-  has_new_agents_ = false;
+void WsHandler::on_leave_due() {
+  leave_timer_.release();
+  // Ending one link may take it out of its list.
+  std::vector<AgentLink*> agents;
+  for (const auto& link : agents_) agents.push_back(link.get());
+  for (AgentLink* link : agents) link->end();
+  std::vector<ClientLink*> clients;
+  for (const auto& link : clients_) clients.push_back(link.get());
+  for (ClientLink* link : clients) link->end();
 }
 
-void WsHandler::on_rechecked(Result<TokenRecheck> answer) {
-  recheck_.release();
-  known_revision_ = answer ? answer->revision : std::nullopt;
-  if (!answer) return;  // nothing is known; opens fail by themselves then
-  refuse_agents([&answer](const Identity& identity) {
-    return std::ranges::find(answer->refused, identity.token_id) != answer->refused.end();
-  });
-}
-
-template <class Predicate>
-void WsHandler::refuse_agents(Predicate is_refused) {
-  std::vector<AgentLink*> refused;
+std::vector<LiveAgentLink> WsHandler::agent_links(std::string_view agent_id) {
+  std::vector<LiveAgentLink> links;
+  const int64_t wall_us = loop_.wall_us();
+  const uint64_t now_us = loop_.now_us();
   for (const auto& link : agents_) {
-    if (is_refused(link->identity())) refused.push_back(link.get());
+    if (!link->is_registered() || link->agent_id != agent_id) continue;
+    LiveAgentLink& live = links.emplace_back();
+    live.agent_id = link->agent_id;
+    live.instance_id = link->instance_id();
+    live.connection_id = link->connection_id;
+    live.epoch = link->epoch;
+    live.streams_count = link->streams_count();
+    live.rtt_us = link->rtt_us();
+    live.last_heard_at_us = wall_us - static_cast<int64_t>(now_us - link->last_heard_us());
+    live.is_healthy = !link->is_suspect();
   }
-  for (AgentLink* link : refused) link->on_token_refused();
+  return links;
+}
+
+bool WsHandler::close_agent_link(std::string_view agent_id, std::string_view connection_id, int64_t epoch) {
+  for (const auto& link : agents_) {
+    if (!link->is_registered() || link->agent_id != agent_id || link->connection_id != connection_id)
+      continue;
+    if (link->epoch != epoch) return false;
+    log::info("agent_link_closed_by_admin", {{"agent", agent_id}});
+    link->end();
+    return true;
+  }
+  return false;
 }
 
 void WsHandler::begin_drain() {
@@ -232,7 +254,16 @@ void WsHandler::on_client_open(ClientLink& link, tmesh_stream* stream, const tme
   streams_.open(link.identity().token_id, link.id(), stream, open);
 }
 
+void WsHandler::on_agent_link_up(AgentLink& link, const tmesh_agent_metadata& hello) {
+  if (presence_ != nullptr) presence_->add(link, make_agent_report(hello));
+}
+
+void WsHandler::on_agent_metadata(AgentLink& link, const tmesh_agent_metadata& update) {
+  if (presence_ != nullptr) presence_->report(link, make_agent_report(update));
+}
+
 void WsHandler::on_agent_link_down(AgentLink& link, tmesh_status why) {
+  if (presence_ != nullptr) presence_->remove(link);
   note_end(link.identity(), "agent_link", link.identity().agent_id, why);
   agents_.erase(link.place);
 }

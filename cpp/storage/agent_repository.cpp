@@ -1,5 +1,7 @@
 #include "cpp/storage/agent_repository.hpp"
 
+#include <string>
+
 #include "cpp/storage/page.hpp"
 
 namespace tmesh::storage {
@@ -28,13 +30,16 @@ Result<void> change_rights(Transaction& tx, std::string_view sql, Params params,
 
 Result<std::optional<AgentRecord>> AgentRepository::find(std::string_view id) {
   const Param params[] = {id};
-  return query_one<AgentRecord>(db_, "SELECT " AGENT_COLUMNS " FROM agents WHERE id = ?", params, read);
+  return query_one<AgentRecord>(db_, "SELECT " AGENT_COLUMNS " FROM agents WHERE id = ?" + std::string(lock_),
+                                params, read);
 }
 
 Result<std::vector<AgentRecord>> AgentRepository::find_by_name(std::string_view name) {
-  const Param params[] = {name};
-  return query_all<AgentRecord>(
-      db_, "SELECT " AGENT_COLUMNS " FROM agents WHERE name = ? ORDER BY id LIMIT 2", params, read);
+  const Param params[] = {name, name};
+  return query_all<AgentRecord>(db_,
+                                "SELECT " AGENT_COLUMNS " FROM agents WHERE name = ? AND " TMESH_SQL_EXACT(
+                                    "name") " = ? ORDER BY id LIMIT 2",
+                                params, read);
 }
 
 Result<Page<AgentRecord>> AgentRepository::list(const PageRequest& request, std::string_view owner_user_id) {
@@ -45,6 +50,17 @@ Result<Page<AgentRecord>> AgentRepository::list(const PageRequest& request, std:
   return query_page<AgentRecord>(
       db_, "SELECT " AGENT_COLUMNS " FROM agents WHERE owner_user_id = ? AND id > ? ORDER BY id LIMIT ?",
       {owner_user_id}, request, read);
+}
+
+Result<int64_t> AgentRepository::count_of_owner(std::string_view owner_user_id) {
+  const Param params[] = {owner_user_id};
+  return query_count(db_, "SELECT COUNT(*) FROM agents WHERE owner_user_id = ?", params);
+}
+
+Result<void> AgentRepository::set_capabilities(Transaction& tx, std::string_view id,
+                                               std::string_view capabilities, std::string_view now) {
+  const Param params[] = {capabilities, now, id};
+  return change_one(tx.db(), "UPDATE agents SET capabilities = ?, updated_at = ? WHERE id = ?", params);
 }
 
 Result<void> AgentRepository::rename(Transaction& tx, std::string_view id, std::string_view name,

@@ -10,9 +10,10 @@
 //   TMESH_E_TIMEOUT    another program held a lock for longer than the busy timeout
 //   TMESH_E_LIMIT      the disk is full
 //   TMESH_E_NO_MEMORY
-//   TMESH_E_TOO_LARGE  a value beyond what the driver stores (16 MiB)
+//   TMESH_E_TOO_LARGE  a value beyond text_bytes_max, or beyond what its column holds
 //   TMESH_E_STATE      a unique value is taken, or the row to change does not exist
-//   TMESH_E_INVALID    a stored value has the wrong type or breaks the schema
+//   TMESH_E_INVALID    a stored value has the wrong type, a new one breaks the schema or is
+//                      not UTF-8
 // None of them is ever a decision about rights: that is TMESH_E_POLICY, above.
 #pragma once
 
@@ -31,6 +32,10 @@
 namespace tmesh::storage {
 
 enum class Driver { sqlite, mysql };
+
+// The longest text that is stored: what a TEXT column of MySQL holds. SQLite would take more,
+// and what works must not depend on the engine.
+inline constexpr size_t text_bytes_max = 65'535;
 
 // What went wrong while a database was opened or upgraded, in words for the person
 // who starts the program. Names files, tables and columns; holds no data.
@@ -65,6 +70,12 @@ class Param {
   std::string_view text_;
 };
 using Params = std::span<const Param>;
+
+// What every driver asks of values before it sends them: of all, that they are not longer
+// than text_bytes_max (TMESH_E_TOO_LARGE); of those that are to be stored, that they are
+// UTF-8 (TMESH_E_INVALID), which one engine would refuse and the other keep.
+[[nodiscard]] Result<void> check_sizes(Params params);
+[[nodiscard]] Result<void> check_values(Params params);
 
 // The current row of a query; valid inside the row callback only.
 class Row {

@@ -1,5 +1,7 @@
 #include "cpp/storage/policy_repository.hpp"
 
+#include <string>
+
 #include "cpp/storage/page.hpp"
 
 namespace tmesh::storage {
@@ -31,8 +33,8 @@ Result<void> change_rights(Transaction& tx, std::string_view sql, Params params,
 
 Result<std::optional<PolicyRecord>> PolicyRepository::find(std::string_view id) {
   const Param params[] = {id};
-  return query_one<PolicyRecord>(db_, "SELECT " POLICY_COLUMNS " FROM agent_policies WHERE id = ?", params,
-                                 read);
+  return query_one<PolicyRecord>(
+      db_, "SELECT " POLICY_COLUMNS " FROM agent_policies WHERE id = ?" + std::string(lock_), params, read);
 }
 
 Result<Page<PolicyRecord>> PolicyRepository::list(const PageRequest& request, std::string_view agent_id) {
@@ -44,6 +46,11 @@ Result<Page<PolicyRecord>> PolicyRepository::list(const PageRequest& request, st
   return query_page<PolicyRecord>(
       db_, "SELECT " POLICY_COLUMNS " FROM agent_policies WHERE agent_id = ? AND id > ? ORDER BY id LIMIT ?",
       {agent_id}, request, read);
+}
+
+Result<int64_t> PolicyRepository::count_of_agent(std::string_view agent_id) {
+  const Param params[] = {agent_id};
+  return query_count(db_, "SELECT COUNT(*) FROM agent_policies WHERE agent_id = ?", params);
 }
 
 Result<void> PolicyRepository::create(Transaction& tx, const PolicyRecord& policy) {

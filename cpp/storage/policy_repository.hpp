@@ -3,6 +3,7 @@
 // that is not there is TMESH_E_STATE.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -14,10 +15,14 @@ namespace tmesh::storage {
 class PolicyRepository {
  public:
   explicit PolicyRepository(Db& db) : db_(db) {}
+  // What find() reads stays as it is until the transaction ends; for changes that depend on it.
+  explicit PolicyRepository(Transaction& tx) : db_(tx.db()), lock_(tx.db().lock_suffix()) {}
 
   Result<std::optional<PolicyRecord>> find(std::string_view id);
   // `agent_id` empty: of all agents.
   Result<Page<PolicyRecord>> list(const PageRequest& request, std::string_view agent_id);
+
+  Result<int64_t> count_of_agent(std::string_view agent_id);
 
   // Each of these steps the revision.
   static Result<void> create(Transaction& tx, const PolicyRecord& policy);
@@ -27,6 +32,7 @@ class PolicyRepository {
 
  private:
   Db& db_;
+  std::string_view lock_;
 };
 
 }  // namespace tmesh::storage

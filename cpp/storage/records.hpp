@@ -68,6 +68,33 @@ struct TokenRecord {
   std::string updated_at;
 };
 
+// A token's secret under a key that the database does not have.
+struct SealedSecretRecord {
+  std::string ciphertext;  // base64 without padding, as the nonce
+  std::string nonce;
+  std::string key_id;
+  int64_t version = 0;
+};
+
+// A management session (table `api_tokens`).
+struct SessionRecord {
+  std::string id;
+  std::string user_id;
+  std::string token_hash;  // SHA-256 of the secret as lowercase hex (or base64url in old rows)
+  std::string expires_at;
+  std::string revoked_at;
+  std::string created_at;
+};
+
+struct IdempotencyRecord {
+  std::string key;
+  std::string user_id;
+  std::string response;  // without secrets
+  int64_t status_code = 200;
+  std::string created_at;
+  std::string expires_at;
+};
+
 struct AuditRecord {
   std::string id;
   std::string actor_user_id;  // empty: the command line

@@ -39,10 +39,23 @@ constexpr RequiredTable tables[] = {
     {"agent_connection_leases", agent_connection_leases},
 };
 
+constexpr WideColumn wide[] = {
+    {"authorization_revision", "revision", "BIGINT UNSIGNED NOT NULL"},
+    {"server_nodes", "epoch", "BIGINT NOT NULL DEFAULT 0"},
+    {"agent_connection_leases", "epoch", "BIGINT NOT NULL"},
+    {"agent_connection_leases", "connection_epoch", "BIGINT NOT NULL"},
+    {"agent_instance_metadata", "epoch", "BIGINT NOT NULL"},
+    {"agent_instance_metadata", "revision", "BIGINT NOT NULL"},
+};
+
 }  // namespace
 
 std::span<const RequiredTable> required_tables() {
   return tables;
+}
+
+std::span<const WideColumn> wide_columns() {
+  return wide;
 }
 
 }  // namespace tmesh::storage

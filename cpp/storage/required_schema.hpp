@@ -13,6 +13,17 @@ struct RequiredTable {
 
 std::span<const RequiredTable> required_tables();
 
+// Columns that hold random 64-bit epochs or counters of ours. Deployed servers made some of
+// them INTEGER, which MySQL cuts at 2^31 (LESSONS R16); an older program reads them wide
+// as well. `type` as in ddl.sql, without PRIMARY KEY.
+struct WideColumn {
+  const char* table;
+  const char* name;
+  const char* type;
+};
+
+std::span<const WideColumn> wide_columns();
+
 inline constexpr const char* required_index = "idx_users_role_deleted";
 
 }  // namespace tmesh::storage

@@ -8,6 +8,12 @@
 
 #include "cpp/storage/db.hpp"
 
+// A text column compared byte for byte, as SQLite does it, where a deployed MySQL table may not
+// tell 'Alice' from 'alice' or from 'alice '. What stands in /*! */ is a comment to SQLite. No
+// index serves it, so it stands beside a plain comparison:
+//   "WHERE name = ? AND " TMESH_SQL_EXACT("name") " = ?"
+#define TMESH_SQL_EXACT(column) "/*!CAST(CONVERT(*/ " column " /*! USING utf8mb4) AS BINARY)*/"
+
 namespace tmesh::storage {
 
 // Reads the columns of one row from left to right and remembers whether one of them
@@ -68,6 +74,14 @@ Result<std::optional<T>> query_one(Db& db, std::string_view sql, Params params, 
   if (!all) return std::unexpected(all.error());
   if (all->empty()) return std::optional<T>();
   return std::optional<T>(std::move(all->front()));
+}
+
+// The number that "SELECT COUNT(*) …" gives.
+inline Result<int64_t> query_count(Db& db, std::string_view sql, Params params) {
+  const auto read = [](RowReader& row) { return row.integer(); };
+  Result<std::optional<int64_t>> found = query_one<int64_t>(db, sql, params, read);
+  if (!found) return std::unexpected(found.error());
+  return found->value_or(0);
 }
 
 // Runs a change that must match exactly one row.

@@ -86,6 +86,7 @@ class SqliteDb final : public Db {
   std::string_view lock_suffix() const override { return {}; }
 
   Result<uint64_t> execute(std::string_view sql, Params params) override {
+    if (Result<void> good = check_values(params); !good) return std::unexpected(good.error());
     Result<sqlite3_stmt*> statement = bound(sql, params);
     if (!statement) return std::unexpected(statement.error());
     int rc = sqlite3_step(*statement);
@@ -100,6 +101,7 @@ class SqliteDb final : public Db {
   }
 
   Result<void> query(std::string_view sql, Params params, Delegate<bool(const Row&)> on_row) override {
+    if (Result<void> good = check_sizes(params); !good) return good;
     Result<sqlite3_stmt*> statement = bound(sql, params);
     if (!statement) return std::unexpected(statement.error());
     const SqliteRow row(*statement);
@@ -186,6 +188,11 @@ class SqliteDb final : public Db {
   // no other statement may run.
   Result<sqlite3_stmt*> bound(std::string_view sql, Params params) {
     TMESH_ASSERT(!is_running_);
+    // Some failures undo a transaction at once; what comes behind would then be kept although
+    // its beginning is gone.
+    if (is_in_transaction_ && sqlite3_get_autocommit(db_) != 0) {
+      return fail(TMESH_E_IO, "the transaction was undone by a failure before");
+    }
     auto found = statements_.find(sql);
     if (found == statements_.end()) {
       sqlite3_stmt* made = nullptr;
@@ -267,17 +274,18 @@ int switch_to_wal(sqlite3* db, int busy_timeout_ms) {
 
 Opened<std::unique_ptr<Db>> open_sqlite(const SqliteOptions& options) {
   if (options.path.empty()) return std::unexpected(Problem{TMESH_E_INVALID, "storage.sqlite.path is empty"});
-  if (options.create ? !create_private(options.path) : ::access(options.path.c_str(), F_OK) != 0) {
+  const bool creates = options.create && !options.is_read_only;
+  if (creates ? !create_private(options.path) : ::access(options.path.c_str(), F_OK) != 0) {
     const int error = errno;
-    if (error == ENOENT && !options.create) {
+    if (error == ENOENT && !creates) {
       return problem(options, TMESH_E_IO,
                      "there is no database here: run quickstart, or start the server once");
     }
     return problem(options, error == ENOSPC ? TMESH_E_LIMIT : TMESH_E_IO, std::strerror(error));
   }
   sqlite3* handle = nullptr;
-  int rc =
-      sqlite3_open_v2(options.path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int access = options.is_read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+  int rc = sqlite3_open_v2(options.path.c_str(), &handle, access | SQLITE_OPEN_NOMUTEX, nullptr);
   if (handle == nullptr) return problem(options, TMESH_E_NO_MEMORY, "no memory for the database");
   auto db = std::make_unique<SqliteDb>(handle);
   sqlite3_extended_result_codes(handle, 1);
@@ -287,6 +295,7 @@ Opened<std::unique_ptr<Db>> open_sqlite(const SqliteOptions& options) {
   if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(handle, options.busy_timeout_ms);
   // The first statement that reads the file: a foreign file shows here.
   if (rc == SQLITE_OK) rc = sqlite3_exec(handle, "PRAGMA schema_version", nullptr, nullptr, nullptr);
+  if (rc == SQLITE_OK && options.is_read_only) return db;
   if (rc == SQLITE_OK && sqlite3_db_readonly(handle, "main") != 0) {
     return problem(options, TMESH_E_IO, "the database cannot be written");
   }

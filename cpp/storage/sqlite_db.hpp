@@ -18,9 +18,10 @@ struct SqliteOptions {
   std::string path;
   bool create = true;  // false: a missing file is an error
   int busy_timeout_ms = 5000;
+  bool is_read_only = false;  // writes fail, and the journal stays what it is
 };
 
-// Opens the file and makes sure that it is a database we can write. Does not look
+// Opens the file and makes sure that it is a database we can write (or read). Does not look
 // at the schema (migrator.hpp). The problem text begins with the path.
 Opened<std::unique_ptr<Db>> open_sqlite(const SqliteOptions& options);
 

@@ -1,5 +1,7 @@
 #include "cpp/storage/token_repository.hpp"
 
+#include <string>
+
 #include "cpp/storage/page.hpp"
 
 namespace tmesh::storage {
@@ -64,8 +66,8 @@ Result<void> mark_revoked(Transaction& tx, std::string_view id, std::string_view
 
 Result<std::optional<TokenRecord>> TokenRepository::find(std::string_view id) {
   const Param params[] = {id};
-  return query_one<TokenRecord>(db_, "SELECT " TOKEN_COLUMNS " FROM service_tokens WHERE id = ?", params,
-                                read);
+  return query_one<TokenRecord>(
+      db_, "SELECT " TOKEN_COLUMNS " FROM service_tokens WHERE id = ?" + std::string(lock_), params, read);
 }
 
 Result<std::optional<TokenRecord>> TokenRepository::find_by_hash(std::string_view hex,
@@ -84,8 +86,43 @@ Result<Page<TokenRecord>> TokenRepository::list(const PageRequest& request, std:
   }
   return query_page<TokenRecord>(
       db_,
-      "SELECT " TOKEN_COLUMNS " FROM service_tokens WHERE owner_user_id = ? AND id > ? ORDER BY id LIMIT ?",
-      {owner_user_id}, request, read);
+      "SELECT " TOKEN_COLUMNS
+      " FROM service_tokens WHERE (owner_user_id = ? OR ((owner_user_id IS NULL OR owner_user_id = '') "
+      "AND agent_id IN (SELECT id FROM agents WHERE owner_user_id = ?))) AND id > ? ORDER BY id LIMIT ?",
+      {owner_user_id, owner_user_id}, request, read);
+}
+
+Result<int64_t> TokenRepository::count_of_owner(std::string_view owner_user_id) {
+  const Param params[] = {owner_user_id};
+  return query_count(db_,
+                     "SELECT COUNT(*) FROM service_tokens WHERE owner_user_id = ? AND (revoked_at IS NULL OR "
+                     "revoked_at = '')",
+                     params);
+}
+
+Result<std::optional<SealedSecretRecord>> TokenRepository::sealed_secret(std::string_view id) {
+  const Param params[] = {id};
+  return query_one<SealedSecretRecord>(
+      db_,
+      "SELECT secret_ciphertext, secret_nonce, secret_key_id, secret_version FROM service_tokens "
+      "WHERE id = ? AND secret_ciphertext <> ''",
+      params, [](RowReader& row) {
+        SealedSecretRecord sealed;
+        sealed.ciphertext = row.text();
+        sealed.nonce = row.text();
+        sealed.key_id = row.text();
+        sealed.version = row.integer();
+        return sealed;
+      });
+}
+
+Result<void> TokenRepository::set_sealed_secret(Transaction& tx, std::string_view id,
+                                                const SealedSecretRecord& sealed) {
+  const Param params[] = {sealed.ciphertext, sealed.nonce, sealed.key_id, sealed.version, id};
+  return change_one(tx.db(),
+                    "UPDATE service_tokens SET secret_ciphertext = ?, secret_nonce = ?, secret_key_id = ?, "
+                    "secret_version = ? WHERE id = ?",
+                    params);
 }
 
 Result<void> TokenRepository::touch_last_used(Transaction& tx, std::string_view id, std::string_view now) {

@@ -91,10 +91,23 @@ class Administration(unittest.TestCase):
                 receive_exactly(s, 1)
             token = next(t["id"] for t in mesh.admin("token", "list") if t["type"] == "client")
             mesh.admin("token", "revoke", token)
-            with self.assertRaises(SocksRefused) as caught:
+            # The command line commits in a process of its own: the server notices within 3 s.
+            replies = set()
+
+            def is_refused():
+                try:
+                    socks_connect(mesh.socks_port, "127.0.0.1", target.port).close()
+                except SocksRefused as refused:
+                    replies.add(refused.reply)
+                return replies
+
+            wait_until(is_refused, "the refusal of a revoked token")
+            # Forbidden while the link stands, or no link any more.
+            self.assertTrue(replies <= {1, 2, 4}, replies)
+            accepted = target.accepted
+            with self.assertRaises(SocksRefused):
                 socks_connect(mesh.socks_port, "127.0.0.1", target.port)
-            self.assertEqual(caught.exception.reply, 2)
-            self.assertEqual(target.accepted, 1)
+            self.assertEqual(target.accepted, accepted)
         finally:
             target.close()
             mesh.close()

@@ -66,7 +66,7 @@ def problems(root):
     run_by_ctest = set(re.findall(r"\w+", read(root, "tests", "e2e", "CMakeLists.txt")))
     for path in sorted(glob.glob(os.path.join(root, "tests", "e2e", "test_*.py"))):
         name = os.path.basename(path)[len("test_"):-len(".py")]
-        if name not in run_by_ctest:
+        if not {name, f"test_{name}"} & run_by_ctest:
             said.append(f"tests/e2e/test_{name}.py is run by nobody")
     floors = re.findall(r"^(\w+) +\d+ ", read(root, "fuzz", "coverage.txt"), re.M)
     targets = re.findall(r"^tmesh_fuzz\((\w+) ", read(root, "fuzz", "CMakeLists.txt"), re.M)

@@ -176,6 +176,22 @@ TEST_F(FileProblems, MissingFeaturesGetOneWarningEach) {
   EXPECT_EQ(warnings(agent(Purpose::print)), "") << "other programs' keys are not this one's business";
 }
 
+TEST_F(FileProblems, AKeyThatExistsBelowAMissingFeatureHasItsEffect) {
+  file("security:\n  auth:\n    session_token_ttl: 12h\n");
+  const auto alone = server();
+  EXPECT_EQ(errors(alone), "");
+  EXPECT_EQ(warnings(alone), "");
+  EXPECT_EQ(alone.config.session_token_ttl_us, 43'200'000'000U);
+  file("security:\n  auth:\n    login_throttle: {max_attempts: 3, window: 1m, block: 2m}\n");
+  const auto throttle = server();
+  EXPECT_EQ(errors(throttle) + warnings(throttle), "");
+  EXPECT_EQ(throttle.config.login_throttle.attempts_max, 3U);
+  EXPECT_EQ(throttle.config.login_throttle.window_us, 60'000'000U);
+  EXPECT_EQ(throttle.config.login_throttle.block_us, 120'000'000U);
+  file("security:\n  auth:\n    session_token_ttl: 12h\n    mfa: {digits: 6}\n");
+  EXPECT_EQ(warnings(server()), "c.yaml:2: security.auth: is accepted but has no effect in this version\n");
+}
+
 TEST_F(FileProblems, SwitchingOnAMissingFeatureIsAnError) {
   file(
       "server:\n  webssh: {enabled: true}\n  proxy_entry: {enabled: true}\n  relay: {enabled: true}\n"

@@ -57,6 +57,35 @@ TEST_F(ServerConfigTest, StructDefaultsAgreeWithTheTable) {
   EXPECT_EQ(made.limits.stalled_close_timeout_us, loaded.limits.stalled_close_timeout_us);
 }
 
+TEST_F(ServerConfigTest, TheKeysOfTheAuthorizationCacheAreRead) {
+  file(
+      "server:\n  authorization_cache:\n    enabled: false\n    local_positive_ttl: 4s\n"
+      "    cluster_positive_ttl: 2m\n    negative_ttl: 500ms\n    revision_poll_interval: 1s\n"
+      "    max_stale_on_poll_error: 3s\n    max_entries: 500\n    revoke_open_streams: false\n");
+  const auto loaded = server();
+  EXPECT_EQ(errors(loaded), "");
+  EXPECT_EQ(warnings(loaded), "") << "they have an effect";
+  const AuthorizationCacheSettings& c = loaded.config.authorization_cache;
+  EXPECT_FALSE(c.is_enabled);
+  EXPECT_EQ(c.local_positive_ttl_us, 4'000'000u);
+  EXPECT_EQ(c.cluster_positive_ttl_us, 120'000'000u);
+  EXPECT_EQ(c.negative_ttl_us, 500'000u);
+  EXPECT_EQ(c.revision_poll_interval_us, 1'000'000u);
+  EXPECT_EQ(c.stale_on_poll_error_max_us, 3'000'000u);
+  EXPECT_EQ(c.entries_max, 500u);
+  EXPECT_FALSE(c.revoke_open_streams);
+}
+
+TEST_F(ServerConfigTest, TheKeysOfTheAuthorizationCacheHaveRanges) {
+  file(
+      "server:\n  authorization_cache:\n    local_positive_ttl: 0s\n    cluster_positive_ttl: 25h\n"
+      "    negative_ttl: -1s\n    revision_poll_interval: 99ms\n    max_stale_on_poll_error: 2h\n"
+      "    max_entries: 0\n");
+  EXPECT_EQ(server().problems.error_count(), 6u) << errors(server());
+  file("server:\n  authorization_cache:\n    max_entries: 10000001\n");
+  EXPECT_EQ(server().problems.error_count(), 1u);
+}
+
 TEST_F(ServerConfigTest, SmallWindowIsRaisedWithAWarning) {
   file("server:\n  stream:\n    initial_window: 65536\n");
   const auto loaded = server();
@@ -142,18 +171,28 @@ TEST_F(ServerConfigTest, ModeAndStorageBelongTogether) {
             "c.yaml:6: storage.mysql.cert: the file cannot be read: no such file or folder\n");
 }
 
-TEST_F(ServerConfigTest, WhatThisVersionLacksIsRefusedByRunOnly) {
-  file("mode: cluster\nstorage:\n  driver: mysql\n  mysql:\n    dsn: u:p@tcp(db:3306)/t\n");
-  const auto checked = server(Purpose::check);
-  EXPECT_EQ(errors(checked), "");
-  EXPECT_EQ(warnings(checked),
-            "c.yaml:1: mode: the configured value is not available in this version; run will refuse it\n"
-            "c.yaml:3: storage.driver: the configured value is not available in this version; run will "
-            "refuse it\n");
-  EXPECT_EQ(checked.config.storage.mysql_dsn.reveal(), "u:p@tcp(db:3306)/t");
-  EXPECT_EQ(unavailable_features(checked.config),
-            (std::vector<std::string>{"mode cluster", "storage.driver mysql"}));
-  EXPECT_EQ(server(Purpose::run).problems.error_count(), 2u);
+TEST_F(ServerConfigTest, ServersOfOneMysqlAreACluster) {
+  file(
+      "mode: cluster\nstorage:\n  driver: mysql\n  mysql:\n    dsn: u:p@tcp(db:3306)/t\nnode:\n  id: "
+      "berlin\n");
+  const auto loaded = server(Purpose::run);
+  EXPECT_EQ(errors(loaded), "");
+  EXPECT_EQ(warnings(loaded), "");
+  EXPECT_TRUE(loaded.config.is_cluster);
+  EXPECT_EQ(loaded.config.storage.driver, StorageSettings::Driver::mysql);
+  EXPECT_EQ(loaded.config.node_id, "berlin");
+  EXPECT_EQ(loaded.config.node_id_path, "/var/lib/tunnelmesh/node-id");
+}
+
+TEST_F(ServerConfigTest, ANodeIdMustNotReadAsANumber) {
+  for (const char* id : {"'7'", "'007'", "'1e5'", "'-1.5'"}) {
+    file("node:\n  id: " + std::string(id) + "\n");
+    EXPECT_EQ(errors(server()), "c.yaml:2: node.id: must not read as a number\n") << id;
+  }
+  for (const char* id : {"a7", "10.0.0.7-a", "node"}) {
+    file("node:\n  id: " + std::string(id) + "\n");
+    EXPECT_EQ(errors(server()), "") << id;
+  }
 }
 
 TEST_F(ServerConfigTest, HostsAndOriginsAreNormalised) {

@@ -6,16 +6,26 @@
 #include <memory>
 #include <string>
 
-#include "cpp/server/admin_service.hpp"
+#include "cpp/server/agent_service.hpp"
 #include "cpp/server/authorizer.hpp"
 #include "cpp/server/credential_service.hpp"
+#include "cpp/server/policy_service.hpp"
+#include "cpp/server/token_service.hpp"
+#include "cpp/server/user_service.hpp"
 #include "cpp/storage/agent_repository.hpp"
+#include "cpp/storage/open.hpp"
 #include "cpp/storage/policy_repository.hpp"
 #include "cpp/storage/token_repository.hpp"
 #include "cpp/storage/user_repository.hpp"
 #include "tests/cpp/storage/temp_db.hpp"
 
 namespace tmesh::test {
+
+inline storage::DatabaseSettings sqlite_settings(const std::string& path) {
+  storage::DatabaseSettings settings;
+  settings.sqlite_path = path;
+  return settings;
+}
 
 // alice owns the agent `home`, which may reach *.example.com:443 by tcp; `client` is
 // her token, `agent_token` the agent's.
@@ -31,33 +41,33 @@ struct ServiceFixture : testing::Test {
   server::CreatedToken client;
   server::CreatedToken agent_token;
 
-  // Runs `change(AdminService&)` and commits.
+  // Runs `change_rows` with a ChangeScope or one of the services, and commits.
   template <class Change>
   auto change(Change change_rows) {
     Result<storage::Transaction> tx = storage::Transaction::write(*db);
     EXPECT_TRUE(tx);
-    server::AdminService service(*tx, time.now_us, "");
-    auto made = change_rows(service);
+    const server::ChangeScope scope(*tx, time.now_us, "");
+    auto made = change_rows(scope);
     EXPECT_TRUE(made) << (made ? "" : made.error().text);
     EXPECT_TRUE(tx->commit());
     return made;
   }
 
   void SetUp() override {
-    alice = *change([](server::AdminService& s) { return s.create_user("alice", "admin", "hash"); });
-    bob = *change([](server::AdminService& s) { return s.create_user("bob", "user", "hash"); });
-    home = *change([this](server::AdminService& s) { return s.create_agent("home", alice); });
+    alice = *change([](server::UserService s) { return s.create("alice", "admin", "hash"); });
+    bob = *change([](server::UserService s) { return s.create("bob", "user", "hash"); });
+    home = *change([this](server::AgentService s) { return s.create("home", alice); });
     policy = add_policy("*.example.com:443");
-    client = *change([this](server::AdminService& s) {
-      return s.create_token({server::TokenType::client, alice.id, {}, {}, {}});
+    client = *change([this](server::TokenService s) {
+      return s.create({server::TokenType::client, alice.id, {}, {}, {}});
     });
-    agent_token = *change([this](server::AdminService& s) {
-      return s.create_token({server::TokenType::agent, alice.id, home.id, {}, {}});
+    agent_token = *change([this](server::TokenService s) {
+      return s.create({server::TokenType::agent, alice.id, home.id, {}, {}});
     });
   }
   storage::PolicyRecord add_policy(const char* pattern, const char* protocol = "tcp") {
-    return *change([&](server::AdminService& s) {
-      return s.create_policy(home.id, *server::parse_target_pattern(pattern), protocol);
+    return *change([&](server::PolicyService s) {
+      return s.create(home.id, *server::parse_target_pattern(pattern), protocol);
     });
   }
   // A raw UPDATE of one column of one row.

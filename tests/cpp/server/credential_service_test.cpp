@@ -44,32 +44,29 @@ TEST_F(Credentials, AnAgentTokenWithoutAnOwnerHasItsAgents) {
   EXPECT_EQ(ask_agent()->owner_user_id, alice.id);
 }
 
-TEST_F(Credentials, ARecheckNamesTheTokensThatMayNotBeUsedAnyMore) {
+TEST_F(Credentials, ARecheckTellsOfEachTokenWhetherItMayBeUsedNow) {
   CredentialService service(*db, time.clock());
   const std::vector<std::string> ids = {agent_token.token.id, client.token.id, "stok_unknown"};
-  const Result<TokenRecheck> first = service.recheck({ids[0], ids[1]}, std::nullopt);
-  ASSERT_TRUE(first);
-  EXPECT_EQ(first->refused, std::vector<std::string>{});
-  ASSERT_TRUE(first->revision);
-  set("service_tokens", client.token.id, "scope", "{broken");  // behind the revision's back
-  const Result<TokenRecheck> same = service.recheck(ids, first->revision);
-  ASSERT_TRUE(same);
-  EXPECT_EQ(same->refused, std::vector<std::string>{}) << "nothing is read while the revision stands";
-  ASSERT_TRUE(change([this](AdminService& s) { return s.set_agent_enabled(home, false); }));
-  const Result<TokenRecheck> later = service.recheck(ids, first->revision);
-  ASSERT_TRUE(later);
-  EXPECT_EQ(later->refused, ids);
-  EXPECT_EQ(later->revision, *first->revision + 1);
-  ASSERT_TRUE(db->execute("DELETE FROM authorization_revision", {}));
-  const Result<TokenRecheck> unknown = service.recheck(ids, std::nullopt);
-  ASSERT_TRUE(unknown);
-  EXPECT_EQ(unknown->refused, ids);
-  EXPECT_EQ(unknown->revision, std::nullopt);
+  set("service_tokens", client.token.id, "expires_at", "2027-01-15T09:00:00Z");
+  auto answers = service.recheck(ids);
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_TRUE(answers[0]);
+  EXPECT_EQ(answers[0]->expires_at_us, std::nullopt);
+  EXPECT_EQ(answers[1]->expires_at_us, time.now_us + 3'600'000'000);
+  EXPECT_EQ(answers[2].error().code, TMESH_E_POLICY);
+  set("service_tokens", client.token.id, "scope", "{broken");
+  ASSERT_TRUE(change([this](AgentService s) { return s.set_enabled(home, false); }));
+  answers = service.recheck(ids);
+  EXPECT_EQ(answers[0].error().code, TMESH_E_POLICY) << "its agent was disabled";
+  EXPECT_EQ(answers[1].error().code, TMESH_E_INVALID);
+  test::run_sql(*db, "DROP TABLE service_tokens");
+  answers = service.recheck(ids);
+  for (const auto& answer : answers) EXPECT_EQ(answer.error().code, TMESH_E_IO) << "nothing is known";
 }
 
 TEST_F(Credentials, AUseNotedAMomentAgoNeedsNoOtherNote) {
   EXPECT_FALSE(ask_client()->is_use_noted);
-  ASSERT_TRUE(CredentialService(*db, time.clock()).note_use(client.token.id));
+  ASSERT_TRUE(CredentialService(*db, time.clock()).note_uses(std::vector{client.token.id}));
   EXPECT_TRUE(ask_client()->is_use_noted);
   time.now_us += CredentialService::use_note_interval_us - 1;
   EXPECT_TRUE(ask_client()->is_use_noted);
@@ -107,7 +104,7 @@ TEST_F(Credentials, TheTypeMustMatch) {
 }
 
 TEST_F(Credentials, ARevokedTokenIsRefused) {
-  change([this](AdminService& s) { return s.revoke_token(client.token); });
+  change([this](TokenService s) { return s.revoke(client.token); });
   expect_denied(ask_client(), "the token is revoked");
 }
 
@@ -149,13 +146,13 @@ TEST_F(Credentials, TheOwnerMustLive) {
 }
 
 TEST_F(Credentials, TheAgentMustLive) {
-  change([this](AdminService& s) { return s.set_agent_enabled(home, false); });
+  change([this](AgentService s) { return s.set_enabled(home, false); });
   expect_denied(ask_agent(), "the token's agent is disabled");
-  change([this](AdminService& s) { return s.set_agent_enabled(home, true); });
+  change([this](AgentService s) { return s.set_enabled(home, true); });
   ASSERT_TRUE(ask_agent());
   set("agents", home.id, "owner_user_id", bob.id);
   expect_denied(ask_agent(), "the token's agent has another owner");
-  change([this](AdminService& s) { return s.delete_agent(home); });
+  change([this](AgentService s) { return s.remove(home); });
   expect_denied(ask_agent(), "the token's agent does not exist");
   set("service_tokens", agent_token.token.id, "agent_id", nullptr);
   expect_denied(ask_agent(), "the agent token names no agent");
@@ -207,10 +204,15 @@ TEST_F(Credentials, NothingIsLeftOpenAfterADenial) {
 
 TEST_F(Credentials, UseIsNotedWithoutAStepOfTheRevision) {
   const uint64_t before = *storage::read_revision(*db);
-  ASSERT_TRUE(CredentialService(*db, time.clock()).note_use(client.token.id));
+  ASSERT_TRUE(CredentialService(*db, time.clock()).note_uses(std::vector{client.token.id}));
   EXPECT_EQ((*storage::TokenRepository(*db).find(client.token.id))->last_used_at, "2027-01-15T08:00:00Z");
   EXPECT_EQ(*storage::read_revision(*db), before);
-  EXPECT_EQ(CredentialService(*db, time.clock()).note_use("none").error().code, TMESH_E_STATE);
+}
+
+TEST_F(Credentials, ATokenThatIsGoneDoesNotKeepOthersFromBeingNoted) {
+  const std::vector<std::string> ids = {"none", client.token.id};
+  EXPECT_TRUE(CredentialService(*db, time.clock()).note_uses(ids));
+  EXPECT_EQ((*storage::TokenRepository(*db).find(client.token.id))->last_used_at, "2027-01-15T08:00:00Z");
 }
 
 TEST_F(Credentials, StatusNamesWhatAListShows) {

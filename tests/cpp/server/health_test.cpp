@@ -2,6 +2,7 @@
 
 #include <list>
 
+#include "tests/cpp/server/fake_revision.hpp"
 #include "tests/cpp/server/ws_fixture.hpp"
 
 namespace tmesh::server {
@@ -89,6 +90,39 @@ TEST_F(HealthTest, ABrokenDatabaseIsNotReadyAndSaysNothingMore) {
   net::RawClient client = request(kReady);
   EXPECT_EQ(status_of(client), "HTTP/1.1 503 Service Unavailable");
   EXPECT_EQ(body(client), R"({"status":"not_ready","components":[{"name":"database","healthy":false}]})");
+}
+
+// With kept decisions, requirement D7: readiness tells whether changes of rights are seen.
+struct CacheHealthTest : HealthTest {
+  CacheHealthTest() { router.add("/with-cache", {http::Method::get}, with_cache); }
+  std::string answer() {
+    net::RawClient client = request("GET /with-cache HTTP/1.1\r\nHost: a\r\n\r\n");
+    const std::string status = status_of(client).substr(9, 3);
+    return status + ' ' + body(client);
+  }
+  test::FakeRevision revision;
+  RevisionWatch watch{timers, revision, {}};
+  ReadyHandler with_cache{timers, *database, &watch};
+};
+
+TEST_F(CacheHealthTest, ReadinessNeedsARevisionThatIsFollowed) {
+  constexpr const char* kReadyBody =
+      R"(200 {"status":"ready","components":[{"name":"database","healthy":true},{"name":"authorization_cache","healthy":true}]})";
+  constexpr const char* kNotReadyBody =
+      R"(503 {"status":"not_ready","components":[{"name":"database","healthy":true},{"name":"authorization_cache","healthy":false}]})";
+  EXPECT_EQ(answer(), kNotReadyBody) << "not read yet";
+  watch.start();
+  revision.answer(7);
+  EXPECT_EQ(answer(), kReadyBody);
+  timers.advance(2'000'000);
+  revision.fail_poll();
+  EXPECT_EQ(answer(), kNotReadyBody) << "a poll failed";
+  timers.advance(2'000'000);
+  revision.answer(7);
+  EXPECT_EQ(answer(), kReadyBody);
+  timers.advance(2'000'000);
+  revision.answer(6);
+  EXPECT_EQ(answer(), kNotReadyBody) << "it went back";
 }
 
 TEST_F(HealthTest, OtherMethodsAreRefused) {

@@ -193,8 +193,8 @@ TEST_F(SessionScope, Fencing) {
 TEST_F(SessionScope, LostAuthentication) {
   RawPeer& agent = connect_agent("c1");
   RawPeer& client = connect(false);
-  ASSERT_TRUE(rows.change([&](AdminService& s) { return s.revoke_token(rows.agent_token.token); }));
-  handler->recheck_agents();
+  ASSERT_TRUE(rows.change([&](TokenService s) { return s.revoke(rows.agent_token.token); }));
+  watch->note_local_commit();
   EXPECT_TRUE(dies(agent));
   EXPECT_TRUE(lives(client));
 }

@@ -64,6 +64,21 @@ TEST_F(OpenFlowTest, TheAuthorizerIsAskedForWhatTheClientSent) {
   EXPECT_EQ(authorizer.requests[0].port, 5432);
 }
 
+TEST_F(OpenFlowTest, WhatIsKnownIsNotAskedFor) {
+  start();
+  FakeAgent& agent = add_agent();
+  authorizer.is_known = true;
+  PlainStream stream;
+  open(stream);
+  EXPECT_EQ(agent.opens.size(), 1u);
+  authorizer.error = TMESH_E_POLICY;
+  PlainStream denied;
+  open(denied);
+  expect_result(denied, TMESH_STAGE_AUTHORIZATION, TMESH_OPEN_FORBIDDEN, false);
+  EXPECT_EQ(agent.opens.size(), 1u);
+  EXPECT_TRUE(authorizer.requests.empty());
+}
+
 TEST_F(OpenFlowTest, WithoutALinkTheAgentIsOffline) {
   start();
   PlainStream stream;

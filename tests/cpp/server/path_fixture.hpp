@@ -23,6 +23,11 @@ class FakeAuthorizer final : public server::StreamAuthorizer {
  public:
   using Done = Delegate<void(Result<server::Grant>)>;
 
+  std::optional<Result<server::Grant>> lookup(const server::StreamRequest& request) override {
+    if (!is_known) return std::nullopt;
+    if (error) return fail(*error, "refused by the test");
+    return grant_of(request);
+  }
   Result<Ticket> authorize(server::StreamRequest request, Done done) override {
     if (sync_error) return fail(*sync_error, "refused by the test");
     requests.push_back(request);
@@ -43,22 +48,34 @@ class FakeAuthorizer final : public server::StreamAuthorizer {
       done(fail(*error, "refused by the test"));
       return true;
     }
-    server::Grant grant;
-    grant.token_id = request.token_id;
-    grant.agent_id = request.agent_id;
-    grant.target = {request.protocol, host ? *host : request.host, std::nullopt, request.port};
-    done(std::move(grant));
+    if (request.token_id == denied_token) {
+      done(fail(TMESH_E_POLICY, "refused by the test"));
+      return true;
+    }
+    done(grant_of(request));
     return true;
   }
 
-  bool is_slow = false;  // true: the test calls settle()
+  bool is_slow = false;   // true: the test calls settle()
+  bool is_known = false;  // true: lookup() has the answer
   std::optional<tmesh_code> sync_error;
   std::optional<tmesh_code> error;
+  std::string denied_token;
+  uint64_t generation = 0;          // of the grants
   std::optional<std::string> host;  // in the grant, instead of the one asked for
   std::vector<server::StreamRequest> requests;
   std::size_t cancelled_count = 0;
 
  private:
+  server::Grant grant_of(const server::StreamRequest& request) const {
+    server::Grant grant;
+    grant.token_id = request.token_id;
+    grant.agent_id = request.agent_id;
+    grant.target = {request.protocol, host ? *host : request.host, std::nullopt, request.port};
+    grant.generation = generation;
+    return grant;
+  }
+
   uint64_t last_id_ = 0;
   std::map<uint64_t, std::pair<server::StreamRequest, Done>> waiting_;
 };

@@ -39,7 +39,7 @@ TEST_F(Authorization, WithoutAPolicyNothingIsAllowed) {
   expect_denied(ask("other.test"), no_policy);
   expect_denied(ask("www.example.com", 80), no_policy);
   expect_denied(ask("www.example.com", 443, "udp"), no_policy);
-  change([this](AdminService& s) { return s.delete_policy(policy); });
+  change([this](PolicyService s) { return s.remove(policy); });
   expect_denied(ask_usual(), no_policy);
 }
 
@@ -53,8 +53,7 @@ TEST_F(Authorization, OneOfSeveralPoliciesIsEnough) {
 }
 
 TEST_F(Authorization, PoliciesOfOtherAgentsDoNotCount) {
-  const storage::AgentRecord other =
-      *change([this](AdminService& s) { return s.create_agent("other", alice); });
+  const storage::AgentRecord other = *change([this](AgentService s) { return s.create("other", alice); });
   expect_denied(
       Authorizer(*db, time.clock()).authorize({client.token.id, other.id, "tcp", "www.example.com", 443}),
       no_policy);
@@ -69,11 +68,11 @@ TEST_F(Authorization, OneMalformedPolicyRefusesAll) {
 }
 
 TEST_F(Authorization, PoliciesBeyondTheFirstPageCount) {
-  change([this](AdminService& s) { return s.delete_policy(policy); });
-  change([this](AdminService& s) -> Result<void> {
+  change([this](PolicyService s) { return s.remove(policy); });
+  change([this](PolicyService s) -> Result<void> {
     for (int i = 0; i < 250; ++i) {
       const TargetPattern pattern = *parse_target_pattern("h" + std::to_string(i) + ".test:1");
-      if (auto made = s.create_policy(home.id, pattern, "tcp"); !made) return std::unexpected(made.error());
+      if (auto made = s.create(home.id, pattern, "tcp"); !made) return std::unexpected(made.error());
     }
     return {};
   });
@@ -87,7 +86,7 @@ TEST_F(Authorization, TheTokenMustBeALiveClientToken) {
                 "the token does not exist");
   expect_denied(authorizer.authorize({agent_token.token.id, home.id, "tcp", "www.example.com", 443}),
                 "the token is not a client token");
-  change([this](AdminService& s) { return s.revoke_token(client.token); });
+  change([this](TokenService s) { return s.revoke(client.token); });
   expect_denied(ask_usual(), "the token is revoked");
 }
 
@@ -116,7 +115,7 @@ TEST_F(Authorization, TheAgentMustBeThereEnabledAndOwned) {
 
 TEST_F(Authorization, AnAdministratorsTokenDoesNotReachOthersAgents) {
   const CreatedToken other =
-      *change([this](AdminService& s) { return s.create_token({TokenType::client, bob.id, {}, {}, {}}); });
+      *change([this](TokenService s) { return s.create({TokenType::client, bob.id, {}, {}, {}}); });
   expect_denied(
       Authorizer(*db, time.clock()).authorize({other.token.id, home.id, "tcp", "www.example.com", 443}),
       "the agent has another owner");
@@ -132,8 +131,7 @@ TEST_F(Authorization, TheScopeRestricts) {
 }
 
 TEST_F(Authorization, AClientTokenBoundToAnAgentReachesNoOther) {
-  const storage::AgentRecord other =
-      *change([this](AdminService& s) { return s.create_agent("other", alice); });
+  const storage::AgentRecord other = *change([this](AgentService s) { return s.create("other", alice); });
   set("service_tokens", client.token.id, "agent_id", other.id);
   expect_denied(ask_usual(), "the token is bound to another agent");
   set("service_tokens", client.token.id, "agent_id", home.id);

@@ -36,9 +36,12 @@ void check(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     const Result<Target> target = normalize_target(c.protocol, c.host, c.port);
     ASSERT_TRUE(target) << c.host;
-    const Result<bool> allowed = policy_allows(record(c.row), *target);
-    ASSERT_TRUE(allowed) << c.row.host << ": " << allowed.error().text;
-    EXPECT_EQ(*allowed, c.is_allowed)
+    const Result<PolicyRule> rule = PolicyRule::read(record(c.row));
+    ASSERT_TRUE(rule) << c.row.host << ": " << rule.error().text;
+    PolicyRules rules;
+    rules.add(*rule);
+    EXPECT_EQ(rules.allows(*target), c.is_allowed) << c.row.host << ": found by its host";
+    EXPECT_EQ(rule->allows(*target), c.is_allowed)
         << "row " << c.row.host << ':' << c.row.port << ' ' << c.row.protocol << " cidrs " << c.row.cidrs
         << " ports " << c.row.ports << " target " << c.protocol << ' ' << c.host << ':' << c.port;
   }
@@ -186,11 +189,10 @@ TEST(PolicyMatch, AMalformedRowIsReportedWhateverTheTarget) {
       {.ports = "null"},
       {.ports = "[80-90]"},
   };
-  const Target elsewhere = *normalize_target("udp", "elsewhere.example", 9);
   for (const Row& row : rows) {
-    const Result<bool> allowed = policy_allows(record(row), elsewhere);
-    ASSERT_FALSE(allowed) << row.host << ' ' << row.port << ' ' << row.cidrs << ' ' << row.ports;
-    EXPECT_EQ(allowed.error().code, TMESH_E_INVALID);
+    const Result<PolicyRule> rule = PolicyRule::read(record(row));
+    ASSERT_FALSE(rule) << row.host << ' ' << row.port << ' ' << row.cidrs << ' ' << row.ports;
+    EXPECT_EQ(rule.error().code, TMESH_E_INVALID);
   }
 }
 

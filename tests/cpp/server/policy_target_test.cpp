@@ -83,7 +83,7 @@ TEST(TargetPattern, IsReadIntoThePolicyColumns) {
       {"[fd00::/8]:*", "fd00::/8", 0, "[]"},
       {"[::ffff:10.0.0.1]:1", "10.0.0.1", 1, "[]"},
       {"localhost:8080", "localhost", 8080, "[]"},
-      {"a.example:80,443", "a.example", 0, "80,443"},
+      {"a.example:443,80,80", "a.example", 0, "[80,443]"},
       {"a.example:8000-8100", "a.example", 0, "8000-8100"},
       {"*:1-1024,8080", "*", 0, "1-1024,8080"},
       {"*:7-7", "*", 7, "[]"},
@@ -93,7 +93,7 @@ TEST(TargetPattern, IsReadIntoThePolicyColumns) {
     ASSERT_TRUE(pattern) << c.text << ": " << pattern.error().text;
     EXPECT_EQ(pattern->target_host, c.host) << c.text;
     EXPECT_EQ(pattern->target_port, c.port) << c.text;
-    EXPECT_EQ(pattern->allowed_ports, c.ports) << c.text;
+    EXPECT_EQ(format_port_list(pattern->allowed_ports), c.ports) << c.text;
   }
 }
 

@@ -1,6 +1,7 @@
 // The server's HTTP side on loopback over a real database whose thread a test can stop.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,9 +26,14 @@ struct Rows : ServiceFixture {
 class WsFixture : public net::LoopTest {
  protected:
   WsFixture() {
-    // The database's thread waits as long as a test holds the lock.
-    database = std::move(*server::Database::create(loop(), open_db(rows.path, 60'000)));
+    // Tests change rows while the database notes the use of tokens.
+    rows.db = open_db(rows.path, server::Database::kWriteLockWait_ms);
+    server::Database::Connections connections;
+    connections.reads.push_back(open_db(rows.path, server::Database::kReadLockWait_ms));
+    connections.writes.push_back(open_db(rows.path, server::Database::kWriteLockWait_ms));
+    database = std::move(*server::Database::create(loop(), std::move(connections)));
   }
+  ~WsFixture() override { release_database(); }
   // The paths' handlers are added by the test before this.
   void serve() {
     http_server = std::make_unique<http::Server>(loop(), router, http::ServerOptions{}, nullptr);
@@ -50,23 +56,28 @@ class WsFixture : public net::LoopTest {
            "Authorization: Bearer " +
            std::string(token) + "\r\n" + std::string(more) + "\r\n";
   }
-  // From here on whatever writes waits on the database's thread, and what comes behind it.
+  // From here on what asks the database waits, whatever it asks.
   void stop_database() {
-    lock.emplace(std::move(*storage::Transaction::write(*rows.db)));
-    auto ticket =
-        database->authenticate(rows.client.secret, server::TokenType::client,
-                               Delegate<void(Result<server::Identity>)>::free<&WsFixture::ignore>(nullptr));
-    ASSERT_TRUE(ticket);
-    blocker = std::move(*ticket);
+    gate.emplace();
+    const auto wait = [open = gate->get_future().share()](storage::Db&) {
+      open.wait();
+      return true;
+    };
+    const auto ignored = Delegate<void(bool)>::free<&WsFixture::ignore>(nullptr);
+    blockers[0] = std::move(*database->read(wait, ignored));
+    blockers[1] = std::move(*database->write(wait, ignored));
   }
-  void release_database() { lock.reset(); }
-  static void ignore(void*, Result<server::Identity>) {}
+  void release_database() {
+    if (gate) gate->set_value();
+    gate.reset();
+  }
+  static void ignore(void*, bool) {}
 
   Rows rows;
   FakeTimers timers;
-  std::optional<storage::Transaction> lock;
+  std::optional<std::promise<void>> gate;
   std::unique_ptr<server::Database> database;
-  Ticket blocker;
+  Ticket blockers[2];
   http::Router router;
   std::unique_ptr<http::Server> http_server;
 };

@@ -26,10 +26,13 @@ struct WsHandlerFixture : WsFixture {
     http_server.reset();
     streams.reset();
     handler.reset();
+    watch.reset();
   }
   void start(uint64_t links_per_token_max = server::WsHandler::kLinksPerTokenMax) {
+    watch.emplace(loop(), *database, server::RevisionWatch::Settings{.poll_interval_us = 50'000});
+    watch->start();
     streams.emplace(loop(), *database, registry, config.stream);
-    handler.emplace(loop(), config, *database, registry, *streams, links_per_token_max);
+    handler.emplace(loop(), config, *database, *watch, registry, *streams, links_per_token_max);
     router.add("/ws/agent", {}, *handler);
     router.add("/ws/client", {}, *handler);
     serve();
@@ -60,6 +63,7 @@ struct WsHandlerFixture : WsFixture {
 
   server::AgentRegistry registry{64};
   config::ServerConfig config;
+  std::optional<server::RevisionWatch> watch;
   std::optional<server::ClientStreamService> streams;
   std::optional<server::WsHandler> handler;
   std::list<std::unique_ptr<Peer>> peers;

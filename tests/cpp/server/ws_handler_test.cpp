@@ -170,20 +170,63 @@ TEST_F(WsHandlerTest, AnAgentWhoseTokenIsRevokedLosesItsLinks) {
   Peer& agent = link(request(agent_text()), false);
   agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
   ASSERT_TRUE(run_until([&] { return registry.links_count(rows.home.id) == 1; }));
-  handler->recheck_agents();
-  ASSERT_FALSE(run_until([&] { return agent.down; }, 50'000)) << "a good token keeps its link";
-  ASSERT_TRUE(rows.change([&](AdminService& s) { return s.revoke_token(rows.agent_token.token); }));
-  handler->recheck_agents();
+  const uint64_t rechecked = handler->live_links().stats().rechecked_count;
+  watch->note_local_commit();
+  ASSERT_TRUE(run_until([&] { return handler->live_links().stats().rechecked_count > rechecked; }));
+  EXPECT_FALSE(agent.down) << "a good token keeps its link";
+  ASSERT_TRUE(rows.change([&](TokenService s) { return s.revoke(rows.agent_token.token); }));
+  watch->note_local_commit();
   EXPECT_TRUE(run_until([&] { return agent.down && handler->links_count() == 0; }));
   EXPECT_EQ(registry.select(rows.home.id, 0), nullptr);
 }
 
-// Every open waits on the thread that writes.
+TEST_F(WsHandlerTest, AClientWhoseTokenIsRevokedLosesItsLinksAndNobodyElseDoes) {
+  const auto other =
+      rows.change([&](TokenService s) { return s.create({TokenType::client, rows.alice.id, {}, {}, {}}); });
+  start();
+  Peer& client = link(request(client_text()), true);
+  Peer& second = link(request(client_text()), true);
+  Peer& stays = link(request(upgrade_text("/ws/client", other->secret.reveal())), true);
+  ASSERT_TRUE(run_until([&] { return handler->links_count() == 3; }));
+  ASSERT_TRUE(rows.change([&](TokenService s) { return s.revoke(rows.client.token); }));
+  EXPECT_TRUE(run_until([&] { return client.down && second.down; }));
+  EXPECT_TRUE(run_until([&] { return handler->links_count() == 1; }));
+  EXPECT_FALSE(stays.down);
+}
+
+TEST_F(WsHandlerTest, AClientsLinkStaysWhereStreamsAreToOutliveTheirRights) {
+  config.authorization_cache.revoke_open_streams = false;
+  start();
+  Peer& client = link(request(client_text()), true);
+  Peer& agent = link(request(agent_text()), false);
+  ASSERT_TRUE(run_until([&] { return handler->links_count() == 2; }));
+  for (auto* token : {&rows.client.token, &rows.agent_token.token})
+    ASSERT_TRUE(rows.change([&](TokenService s) { return s.revoke(*token); }));
+  EXPECT_TRUE(run_until([&] { return agent.down.has_value(); })) << "it must get no further stream";
+  EXPECT_FALSE(client.down);
+}
+
+TEST_F(WsHandlerTest, ALinkWhoseTokenWasLookedUpBeforeRightsMovedIsAskedAboutAgain) {
+  start();
+  ASSERT_TRUE(run_until([&] { return watch->is_healthy(); }));
+  stop_database();
+  net::RawClient raw = request(client_text());
+  ASSERT_TRUE(run_until([&] { return handler->upgrades_count() == 1; }));
+  watch->note_local_commit();
+  release_database();
+  Peer& client = link(std::move(raw), true);
+  EXPECT_TRUE(run_until([&] { return handler->live_links().stats().rechecked_count == 1; }));
+  EXPECT_FALSE(client.down);
+}
+
 TEST_F(WsHandlerTest, ATokenThatReconnectsWritesOnceAndNotEachTime) {
   start();
   const auto commits = [this] { return *rows.db->foreign_commits(); };
   net::RawClient first = request(client_text());
   EXPECT_EQ(status_of(first), kSwitched);
+  ASSERT_TRUE(run_until([&] {
+    return !(*storage::TokenRepository(*rows.db).find(rows.client.token.id))->last_used_at.empty();
+  }));
   const uint64_t before = commits();
   for (int i = 0; i < 5; i++) {
     net::RawClient again = request(client_text());
@@ -197,23 +240,20 @@ TEST_F(WsHandlerTest, AnAgentThatIsDisabledLosesItsLinksByItself) {
   Peer& agent = link(request(agent_text()), false);
   agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
   ASSERT_TRUE(run_until([&] { return registry.links_count(rows.home.id) == 1; }));
-  ASSERT_TRUE(rows.change([&](AdminService& s) { return s.set_agent_enabled(rows.home, false); }));
+  ASSERT_TRUE(rows.change([&](AgentService s) { return s.set_enabled(rows.home, false); }));
   EXPECT_TRUE(run_until([&] { return agent.down && handler->links_count() == 0; }));
 }
 
 TEST_F(WsHandlerTest, AnAgentTokenThatExpiresEndsItsLinks) {
-  const int64_t soon_us = loop().wall_us() + 300'000;
-  const auto expiring = rows.change([&](AdminService& s) {
-    return s.create_token({TokenType::agent, rows.alice.id, rows.home.id, {}, soon_us});
-  });
+  rows.time.now_us = loop().wall_us();
+  const int64_t soon_us = rows.time.now_us + 300'000;
+  const auto expiring = rows.change(
+      [&](TokenService s) { return s.create({TokenType::agent, rows.alice.id, rows.home.id, {}, soon_us}); });
   start();
   Peer& agent = link(request(upgrade_text("/ws/agent", expiring->secret.reveal())), false);
   Peer& other = link(request(agent_text()), false);
   ASSERT_TRUE(run_until([&] { return handler->links_count() == 2; }));
-  EXPECT_TRUE(run_until([&] {
-    handler->recheck_agents();
-    return agent.down.has_value();
-  }));
+  EXPECT_TRUE(run_until([&] { return agent.down.has_value(); }));
   EXPECT_FALSE(other.down) << "only the one";
 }
 
@@ -250,10 +290,9 @@ TEST_F(WsHandlerTest, ADrainTellsClientsFirstAndAgentsLater) {
 }
 
 TEST_F(WsHandlerTest, AWriterElsewhereDoesNotHoldUpUpgradesAndOpens) {
-  blocker.cancel();
-  database = std::move(*Database::create(loop(), test::open_db(rows.path, Database::kBusyTimeout_ms)));
   start();
-  lock.emplace(std::move(*storage::Transaction::write(*rows.db)));
+  Result<storage::Transaction> lock = storage::Transaction::write(*rows.db);
+  ASSERT_TRUE(lock);
   net::RawClient client = request(client_text());
   EXPECT_TRUE(run_until([&] { return !client.pump().received.empty(); }, 3'000'000));
   EXPECT_EQ(status_of(client), kSwitched);

@@ -97,6 +97,20 @@ TEST(Ddl, EveryRowFitsAMysql56Page) {
   }
 }
 
+// A server's own defaults may be an engine without transactions and a comparison that does not
+// tell upper from lower case.
+TEST(Ddl, EveryTableOnMysqlHasTransactionsAndBinaryText) {
+  int tables = 0;
+  const Result<std::vector<std::string_view>> statements = split_sql(ddl_sql, Driver::mysql);
+  for (const std::string_view statement : *statements) {
+    if (statement.find("CREATE TABLE") == std::string_view::npos) continue;
+    ++tables;
+    EXPECT_TRUE(statement.ends_with(") /*! ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin */"))
+        << statement;
+  }
+  EXPECT_EQ(tables, 16);
+}
+
 TEST(Ddl, TextHasNoDefault) {
   EXPECT_FALSE(std::regex_search(std::string(ddl_sql), std::regex(R"(TEXT NOT NULL DEFAULT)")));
 }

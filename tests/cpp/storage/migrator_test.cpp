@@ -11,7 +11,7 @@
 #include "cpp/storage/token_repository.hpp"
 #include "cpp/storage/user_repository.hpp"
 #include "tests/cpp/storage/temp_db.hpp"
-#include "tests/cpp/storage/v8_schema.hpp"
+#include "tests/cpp/storage/v8_fixture.hpp"
 
 namespace tmesh::storage {
 namespace {
@@ -30,15 +30,10 @@ struct Migrator : testing::Test {
     EXPECT_FALSE(report);
     return report ? "" : report.error().text;
   }
-  void load(const char* script) {
-    const Result<std::vector<std::string_view>> statements = split_sql(script, Driver::sqlite);
-    ASSERT_TRUE(statements);
-    for (const std::string_view statement : *statements) run_sql(*db, statement);
-  }
 };
 
 TEST_F(Migrator, AFreshDatabaseGetsTheFullSchema) {
-  EXPECT_EQ(inspect_schema(*db)->version, 0);
+  EXPECT_EQ(*read_schema_version(*db), 0);
   const auto report = migrate(*db, true);
   ASSERT_TRUE(report) << report.error().text;
   EXPECT_EQ(report->version_before, 0);
@@ -75,7 +70,7 @@ TEST_F(Migrator, AgainDoesNothing) {
 
 TEST_F(Migrator, TheSecondOfTwoProgramsFindsTheWorkDone) {
   std::unique_ptr<Db> other = open_db(dir.file("x.db"));
-  EXPECT_EQ(inspect_schema(*other)->version, 0);
+  EXPECT_EQ(*read_schema_version(*other), 0);
   ASSERT_TRUE(migrate(*db, true));
   ASSERT_TRUE(migrate(*other, true));
 }
@@ -100,7 +95,7 @@ TEST_F(Migrator, WithAutoInitOffNothingIsWritten) {
   EXPECT_EQ(refusal(false),
             "the database is empty, but storage.auto_init is off and this program needs exactly version 9");
   EXPECT_TRUE(db->tables()->empty());
-  load(test::v8_schema);
+  test::load_v8(*db);
   EXPECT_EQ(
       refusal(false),
       "the schema has version 8, but storage.auto_init is off and this program needs exactly version 9");
@@ -109,7 +104,7 @@ TEST_F(Migrator, WithAutoInitOffNothingIsWritten) {
 }
 
 TEST_F(Migrator, Version8BecomesVersion9AndKeepsItsRows) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   const auto report = migrate(*db, true);
   ASSERT_TRUE(report) << report.error().text;
   EXPECT_EQ(report->version_before, 8);
@@ -121,7 +116,7 @@ TEST_F(Migrator, Version8BecomesVersion9AndKeepsItsRows) {
 }
 
 TEST_F(Migrator, ARevisionLeftByARollbackDoesNotGoBack) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   run_sql(*db,
           "CREATE TABLE authorization_revision (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL, "
           "updated_at TEXT NOT NULL)");
@@ -131,30 +126,30 @@ TEST_F(Migrator, ARevisionLeftByARollbackDoesNotGoBack) {
 }
 
 TEST_F(Migrator, AFailedUpgradeChangesNothing) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   run_sql(*db, "CREATE TRIGGER stop BEFORE UPDATE ON schema_meta BEGIN SELECT RAISE(ABORT, 'no'); END");
-  EXPECT_NE(refusal().find("the upgrade from version 8 to 9 failed: "), std::string::npos);
+  EXPECT_NE(refusal().find("upgrade schema version 8 to 9 failed: "), std::string::npos);
   EXPECT_EQ(scalar(*db, "SELECT version FROM schema_meta"), "8");
   EXPECT_TRUE(db->columns("authorization_revision")->empty())
       << "the table was created in the same transaction";
 }
 
 TEST_F(Migrator, AFullDiskDuringTheUpgradeChangesNothing) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   run_sql(*db, "PRAGMA wal_checkpoint(TRUNCATE)");
   scalar(*db, "PRAGMA max_page_count = 1");  // SQLite sets it to the pages there are
   const auto report = migrate(*db, true);
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, TMESH_E_LIMIT);
   EXPECT_EQ(report.error().text,
-            "the upgrade from version 8 to 9 failed: the disk that holds the database is full");
+            "upgrade schema version 8 to 9 failed: the disk that holds the database is full");
   EXPECT_EQ(scalar(*db, "SELECT version FROM schema_meta"), "8");
   scalar(*db, "PRAGMA max_page_count = 1000000");
   EXPECT_TRUE(migrate(*db, true));
 }
 
 TEST_F(Migrator, TheScriptItselfRefusesAnotherVersion) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   run_sql(*db, "UPDATE schema_meta SET version = 7");
   const Result<std::vector<std::string_view>> script = split_sql(v0008_to_v0009_sqlite_sql, Driver::sqlite);
   EXPECT_FALSE(db->execute(script->front(), {})) << "run by hand on version 7";
@@ -163,7 +158,7 @@ TEST_F(Migrator, TheScriptItselfRefusesAnotherVersion) {
 }
 
 TEST_F(Migrator, OlderThan8IsRefused) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   run_sql(*db, "UPDATE schema_meta SET version = 7");
   EXPECT_EQ(refusal(), "schema version 7 is too old: upgrades begin at version 8");
 }
@@ -213,7 +208,7 @@ TEST_F(Migrator, EveryRequiredTableAndColumnIsMissed) {
 TEST_F(Migrator, Version9WithoutItsIndexIsRefused) {
   ASSERT_TRUE(migrate(*db, true));
   run_sql(*db, "DROP INDEX idx_users_role_deleted");
-  EXPECT_EQ(refusal(), "schema version 9 lacks the index idx_users_role_deleted");
+  EXPECT_EQ(refusal(), "schema version 9 lacks the index idx_users_role_deleted, which this program needs");
 }
 
 TEST_F(Migrator, AForeignDatabaseIsRefusedAndNotTouched) {
@@ -233,10 +228,12 @@ TEST_F(Migrator, AnUnknownVersionIsRefused) {
 
 // A v8 database that was upgraded and a fresh one hold the same tables and columns.
 TEST_F(Migrator, UpgradedAndFreshSchemasAgree) {
-  load(test::v8_schema);
+  test::load_v8(*db);
   ASSERT_TRUE(migrate(*db, true));
   std::unique_ptr<Db> fresh = open_migrated(dir.file("fresh.db"));
-  ASSERT_EQ(*db->tables(), *fresh->tables());
+  std::vector<std::string> upgraded = *db->tables();
+  EXPECT_EQ(std::erase(upgraded, "agent_runtime_leases"), 1U) << "left over from version 6";
+  ASSERT_EQ(upgraded, *fresh->tables());
   const std::vector<std::string> tables = *fresh->tables();
   for (const std::string& table : tables) EXPECT_EQ(*db->columns(table), *fresh->columns(table)) << table;
 }

@@ -159,9 +159,12 @@ TEST_F(TwoColumns, AFullDiskIsItsOwnErrorAndLeavesNothing) {
     Result<Transaction> tx = Transaction::write(*db);
     ASSERT_TRUE(tx);
     insert(*db, 2, "first half");
-    const std::string big(100'000, 'x');
-    const Param params[] = {3, big};
-    const Result<uint64_t> full = db->execute("INSERT INTO t (id, v) VALUES (?, ?)", params);
+    Result<uint64_t> full = 1;
+    for (int id = 3; full && id < 10; ++id) {
+      const std::string big(60'000, static_cast<char>('0' + id));
+      const Param params[] = {id, big};
+      full = db->execute("INSERT INTO t (id, v) VALUES (?, ?)", params);
+    }
     ASSERT_FALSE(full);
     EXPECT_EQ(full.error().code, TMESH_E_LIMIT);
     EXPECT_STREQ(full.error().text, "the disk that holds the database is full");
@@ -181,6 +184,20 @@ TEST_F(TwoColumns, ADestroyedTransactionIsRolledBack) {
   insert(tx->db(), 1, "a");
   EXPECT_TRUE(tx->commit());
   EXPECT_EQ(scalar(*db, "SELECT COUNT(*) FROM t"), "1");
+}
+
+// What comes behind would be committed on its own.
+TEST_F(TwoColumns, AfterSqliteUndidATransactionItTakesNothingMore) {
+  insert(*db, 1, "a");
+  {
+    Result<Transaction> tx = Transaction::write(*db);
+    insert(*db, 2, "b");
+    EXPECT_FALSE(db->execute("INSERT OR ROLLBACK INTO t (id, v) VALUES (1, 'x')", {}));
+    EXPECT_EQ(db->execute("INSERT INTO t (id, v) VALUES (3, 'c')", {}).error().code, TMESH_E_IO);
+    EXPECT_EQ(tx->commit().error().code, TMESH_E_IO);
+  }
+  EXPECT_EQ(scalar(*db, "SELECT COUNT(*) FROM t"), "1");
+  EXPECT_TRUE(Transaction::write(*db)) << "the next one works";
 }
 
 TEST_F(TwoColumns, AMovedTransactionBelongsToItsNewOwner) {

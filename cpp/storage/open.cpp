@@ -1,0 +1,35 @@
+#include "cpp/storage/open.hpp"
+
+#include <algorithm>
+
+#include "cpp/storage/mysql_db.hpp"
+#include "cpp/storage/sqlite_db.hpp"
+
+namespace tmesh::storage {
+namespace {
+
+Opened<std::unique_ptr<Db>> open_configured_mysql(const DatabaseSettings& settings,
+                                                  const OpenOptions& options) {
+  Opened<MysqlDsn> dsn = parse_mysql_dsn(settings.mysql_dsn.reveal());
+  if (!dsn) return std::unexpected(dsn.error());
+  MysqlOptions mysql;
+  mysql.dsn = std::move(*dsn);
+  mysql.is_tls = settings.is_mysql_tls;
+  mysql.ca_file = settings.mysql_ca_file;
+  mysql.cert_file = settings.mysql_cert_file;
+  mysql.key_file = settings.mysql_key_file;
+  mysql.lock_wait_s = std::max(1, (options.lock_wait_ms + 999) / 1000);
+  return open_mysql(std::move(mysql));
+}
+
+}  // namespace
+
+Opened<std::unique_ptr<Db>> open_database(const DatabaseSettings& settings, const OpenOptions& options) {
+  if (settings.driver == Driver::mysql) return open_configured_mysql(settings, options);
+  return open_sqlite({.path = settings.sqlite_path,
+                      .create = options.create,
+                      .busy_timeout_ms = options.lock_wait_ms,
+                      .is_read_only = options.is_read_only});
+}
+
+}  // namespace tmesh::storage
