@@ -42,8 +42,7 @@ constexpr std::array kRows = {
     duration("server.authorization_cache.max_stale_on_poll_error", "5s", kServer,
              "life of allows while that look fails")
         .range(kMs, kHour),
-    count("server.authorization_cache.max_entries", "100000", kServer, "decisions kept")
-        .range(1, 10000000),
+    count("server.authorization_cache.max_entries", "100000", kServer, "decisions kept").range(1, 10000000),
     boolean("server.authorization_cache.revoke_open_streams", "true", kServer,
             "reset streams whose permission is withdrawn"),
     duration("server.http.read_header_timeout", "10s", kServer, "time for a request's header; 0 = default")

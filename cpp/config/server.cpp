@@ -116,6 +116,12 @@ ServerConfig build_server(Build& build) {
   const Settings& s = build.settings;
   ServerConfig config;
   config.is_cluster = s.text("mode") == "cluster";
+  if (config.is_cluster) {
+    build.warn(
+        "mode",
+        "servers of a cluster do not pass streams to each other yet: a client reaches only agents that "
+        "are connected to the same server");
+  }
   config.node_id = s.string("node.id");
   config.node_id_path = s.string("node.id_path");
   build.require("server.http_addr");

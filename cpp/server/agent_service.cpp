@@ -61,7 +61,7 @@ Result<std::optional<storage::AgentRecord>> AgentService::find(std::string_view 
 
 Result<void> AgentService::check_new_owner(std::string_view user_id) const {
   if (Result<void> good = check_live_owner(scope_, user_id); !good) return good;
-  const Result<int64_t> agents = AgentRepository(scope_.db()).count_of_owner(user_id);
+  const Result<int64_t> agents = AgentRepository(scope_.tx()).count_of_owner(user_id);
   if (!agents) return std::unexpected(agents.error());
   if (*agents >= agents_per_owner_max) return fail(TMESH_E_STATE, "the owner has 1000 agents already");
   return {};

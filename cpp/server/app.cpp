@@ -25,6 +25,7 @@
 #include "cpp/server/revision_watch.hpp"
 #include "cpp/server/ws_handler.hpp"
 #include "cpp/storage/migrator.hpp"
+#include "cpp/storage/mysql_dsn.hpp"
 #include "cpp/storage/open.hpp"
 
 namespace tmesh::server {
@@ -95,7 +96,7 @@ class App {
     if (!api) return complain("cannot start the thread for passwords", api.error().text);
     api_ = std::move(*api);
     housekeeper_.emplace(*loop_, *database_, config_.audit_retention_days);
-    ready_.emplace(*loop_, *database_, &*watch_);
+    ready_.emplace(*loop_, *database_, config_.authorization_cache.is_enabled ? &*watch_ : nullptr);
     router_.add("/ws/agent", {}, *ws_);
     router_.add("/ws/client", {}, *ws_);
     router_.add_prefix("/api/", api_->handler());
@@ -109,6 +110,11 @@ class App {
 
   bool open_database() {
     const storage::DatabaseSettings settings = database_settings(config_.storage);
+    // What the DSN asks for does not count (LESSONS R31), which must not pass in silence.
+    if (settings.driver == storage::Driver::mysql && !settings.is_mysql_tls) {
+      const auto dsn = storage::parse_mysql_dsn(settings.mysql_dsn.reveal());
+      if (dsn && dsn->asks_for_tls) log::warn("mysql_tls_off", {{"key", "storage.mysql.tls"}});
+    }
     auto db = storage::open_database(settings, {.create = config_.storage.is_auto_init});
     if (!db) return complain("database", db.error().text.c_str());
     const auto schema = storage::migrate(**db, config_.storage.is_auto_init);

@@ -1,10 +1,12 @@
 // Questions on their way to the database threads, several at a time.
 //
 // A hand-over to another thread and a read transaction cost more than an answer, so what
-// comes while as many batches are in flight as may be goes with the next hand-over as one
-// batch (decision 0012). Otherwise a question is handed over at once. A batch's view of the
-// database begins after every question in it was asked. Callers of one batch are told in the
-// order of their questions. Loop thread only.
+// comes while a batch is in flight goes together with the next hand-over as one batch
+// (decision 0012). That is made when a batch comes back, and where several may be in flight
+// at the end of this turn of the loop already: the first question of a page goes alone, the
+// others behind it as the second batch. A batch's view of the database begins after every
+// question in it was asked. Callers of one batch are told in the order of their questions.
+// Loop thread only.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +22,7 @@
 #include "cpp/base/delegate.hpp"
 #include "cpp/base/result.hpp"
 #include "cpp/base/ticket.hpp"
+#include "cpp/base/timers.hpp"
 #include "cpp/server/database_lane.hpp"
 #include "cpp/storage/db.hpp"
 
@@ -40,9 +43,9 @@ class BatchQueue {
     std::size_t batches_max = 1;     // in flight: not more than the lane has connections
   };
 
-  // The lane outlives the queue, whose questions are cancelled when it goes.
-  BatchQueue(DatabaseLane& lane, Decide decide, Limits limits)
-      : lane_(lane), decide_(decide), limits_(limits) {}
+  // Timers and lane outlive the queue, whose questions are cancelled when it goes.
+  BatchQueue(Timers& timers, DatabaseLane& lane, Decide decide, Limits limits)
+      : timers_(timers), lane_(lane), decide_(decide), limits_(limits) {}
   ~BatchQueue() {
     if (gone_ != nullptr) *gone_ = true;
   }
@@ -54,9 +57,12 @@ class BatchQueue {
     if (waiting_.size() >= limits_.waiting_max) return too_many();
     const uint64_t id = next_id_++;
     waiting_.push_back({{id, done}, std::move(question)});
-    // What waits while another batch may be in flight is this question alone.
-    std::vector<Caller> lost;
-    if (in_flight_count_ < limits_.batches_max && !hand_over(lost)) return too_many();
+    if (in_flight_count_ == 0) {  // so nothing else waits
+      std::vector<Caller> lost;
+      if (!hand_over(lost)) return too_many();
+    } else if (in_flight_count_ < limits_.batches_max && !turn_.active()) {
+      turn_ = timers_.after(0, Delegate<void()>::template bind<&BatchQueue::on_turn>(this));
+    }
     return Ticket(this, id, &BatchQueue::cancel);
   }
 
@@ -71,7 +77,7 @@ class BatchQueue {
   // Questions that were handed over together.
   struct Batch {
     explicit Batch(BatchQueue& owner) : queue(owner) {}
-    void on_answers(std::vector<Result<Answer>> answers) { queue.tell(*this, std::move(answers)); }
+    void on_answers(std::vector<Result<Answer>> answers) { queue.on_answers(*this, std::move(answers)); }
 
     BatchQueue& queue;
     std::vector<Caller> callers;  // ids ascend
@@ -114,13 +120,30 @@ class BatchQueue {
     return true;
   }
 
-  void tell(Batch& batch, std::vector<Result<Answer>> answers) {
+  void on_turn() {
+    turn_.release();
+    if (waiting_.empty()) return;
+    Batch& lost = batches_.emplace_back(*this);
+    lost.place = std::prev(batches_.end());
+    hand_over_waiting(lost.callers);
+    tell(lost, {});
+  }
+  void on_answers(Batch& batch, std::vector<Result<Answer>> answers) {
     batch.job.release();
     in_flight_count_--;
-    // The threads go on while the callers are told. What they have no room for is refused to
-    // the last: submit() relies on it that nothing waits while another batch may be in flight.
-    while (!waiting_.empty() && in_flight_count_ < limits_.batches_max && !hand_over(batch.callers)) {
+    // The threads go on while the callers are told.
+    hand_over_waiting(batch.callers);
+    tell(batch, std::move(answers));
+  }
+  // What the threads have no room for is lost: nothing may wait without a batch in flight,
+  // whose end would be the next time that anybody looks.
+  void hand_over_waiting(std::vector<Caller>& lost) {
+    while (!waiting_.empty() && in_flight_count_ < limits_.batches_max && !hand_over(lost)) {
     }
+  }
+
+  // Those without an answer are refused.
+  void tell(Batch& batch, std::vector<Result<Answer>> answers) {
     answers.resize(batch.callers.size(), too_many());
     bool is_gone = false;
     gone_ = &is_gone;
@@ -146,14 +169,16 @@ class BatchQueue {
     }
   }
 
+  Timers& timers_;
   DatabaseLane& lane_;
   const Decide decide_;
   const Limits limits_;
   uint64_t next_id_ = 1;
   std::list<Batch> batches_;  // in flight, and the one whose callers are being told
   std::size_t in_flight_count_ = 0;
-  std::deque<Waiting> waiting_;  // ids ascend; empty while another batch may be in flight
-  bool* gone_ = nullptr;         // set by the destructor while callers are being told
+  std::deque<Waiting> waiting_;  // ids ascend; empty while no batch is in flight
+  Ticket turn_;
+  bool* gone_ = nullptr;  // set by the destructor while callers are being told
 };
 
 }  // namespace tmesh::server

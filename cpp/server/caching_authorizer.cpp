@@ -160,11 +160,17 @@ Result<void> CachingStreamAuthorizer::decide(Decision& decision) {
   return {};
 }
 
+// Z6: the answer may rest on what was before rights moved. The last no stays one all the
+// same: it was true once, and a running stream must not live on because rights move all the time.
+bool CachingStreamAuthorizer::is_overtaken(const Decision& decision, const Result<Grant>& answer) const {
+  return is_decided(answer) && decision.generation != watch_.generation() &&
+         (answer || decision.decisions_count < kDecisionsMax);
+}
+
 void CachingStreamAuthorizer::on_answer(Decision& decision, Result<Grant> answer) {
   decision.source.release();
-  // Z6: it may rest on what was before the move.
-  if (is_decided(answer) && decision.generation != watch_.generation()) return decide_again(decision);
-  keep(decision, answer);
+  if (is_overtaken(decision, answer)) return decide_again(decision);
+  if (decision.generation == watch_.generation()) keep(decision, answer);
   tell(decision, std::move(answer));
 }
 
@@ -180,7 +186,7 @@ void CachingStreamAuthorizer::decide_again(Decision& decision) {
 void CachingStreamAuthorizer::tell(Decision& decision, Result<Grant> answer) {
   if (answer) answer->generation = decision.generation;
   const auto is_good = [&] {
-    if (is_decided(answer) && decision.generation != watch_.generation()) return false;
+    if (is_overtaken(decision, answer)) return false;
     count(decision.way, answer);
     if (decision.way == Way::miss) decision.way = Way::shared;
     return true;

@@ -7,8 +7,8 @@
 //
 // No allow that was decided before rights moved is given out afterwards: a decision that was
 // begun under an older generation is made again, at most kDecisionsMax times in all, and then
-// refused (TMESH_E_TIMEOUT). While the revision is inconsistent nothing is kept or shared;
-// while polls fail, allows are used for a limited time only. Kept decisions of an older
+// refused: a no stays one (and is not kept), else TMESH_E_TIMEOUT. While the revision is inconsistent nothing
+// is kept or shared; while polls fail, allows are used for a limited time only. Kept decisions of an older
 // generation are gone at once, and their memory is given back in slices by a timer.
 //
 // At most Settings::entries_max decisions in memory, of some 220 bytes each with names of
@@ -70,7 +70,7 @@ class CachingStreamAuthorizer final : public StreamAuthorizer, private RevisionL
 
   // All three outlive it. It outlives the Tickets it gave, or they are of no more use.
   CachingStreamAuthorizer(Timers& timers, StreamAuthorizer& source, RevisionWatch& watch, Settings settings);
-  ~CachingStreamAuthorizer();
+  ~CachingStreamAuthorizer() override;
 
   std::optional<Result<Grant>> lookup(const StreamRequest& request) override;
   Result<Ticket> authorize(StreamRequest request, Delegate<void(Result<Grant>)> done) override;
@@ -96,6 +96,7 @@ class CachingStreamAuthorizer final : public StreamAuthorizer, private RevisionL
   Result<void> decide(Decision& decision);
   void on_answer(Decision& decision, Result<Grant> answer);
   void decide_again(Decision& decision);
+  bool is_overtaken(const Decision& decision, const Result<Grant>& answer) const;
   void tell(Decision& decision, Result<Grant> answer);
   void keep(const Decision& decision, const Result<Grant>& answer);
   void count(Way way, const Result<Grant>& answer);

@@ -18,17 +18,22 @@ storage::Opened<Database::Connections> Database::connect(const storage::Database
   const bool is_mysql = settings.driver == storage::Driver::mysql;
   Connections connections;
   const auto open = [&settings](std::vector<std::unique_ptr<storage::Db>>& lane, std::size_t count,
-                                int lock_wait_ms) -> storage::Opened<void> {
+                                const storage::OpenOptions& options) -> storage::Opened<void> {
     while (lane.size() < count) {
-      auto db = storage::open_database(settings, {.create = false, .lock_wait_ms = lock_wait_ms});
+      auto db = storage::open_database(settings, options);
       if (!db) return std::unexpected(std::move(db.error()));
       lane.push_back(std::move(*db));
     }
     return {};
   };
-  auto reads = open(connections.reads, is_mysql ? kMysqlReads : 1, kReadLockWait_ms);
+  const storage::OpenOptions reading = {.lock_wait_ms = kReadLockWait_ms,
+                                        .answer_wait_ms = kReadAnswerWait_ms};
+  auto reads = open(connections.reads, is_mysql ? kMysqlReads : 1, reading);
   if (!reads) return std::unexpected(std::move(reads.error()));
-  auto writes = open(connections.writes, is_mysql ? kMysqlWrites : 1, kWriteLockWait_ms);
+  auto polls = open(connections.polls, 1, reading);
+  if (!polls) return std::unexpected(std::move(polls.error()));
+  auto writes = open(connections.writes, is_mysql ? kMysqlWrites : 1,
+                     {.lock_wait_ms = kWriteLockWait_ms, .answer_wait_ms = kWriteAnswerWait_ms});
   if (!writes) return std::unexpected(std::move(writes.error()));
   return connections;
 }
@@ -39,18 +44,21 @@ Result<std::unique_ptr<Database>> Database::create(net::Loop& loop, Connections 
   if (!reads) return std::unexpected(reads.error());
   auto writes = DatabaseLane::create(loop, std::move(connections.writes), kPendingMax);
   if (!writes) return std::unexpected(writes.error());
-  return std::unique_ptr<Database>(new Database(std::move(*reads), std::move(*writes), std::move(node_id)));
+  auto polls = DatabaseLane::create(loop, std::move(connections.polls), kPendingMax);
+  if (!polls) return std::unexpected(polls.error());
+  return std::unique_ptr<Database>(
+      new Database(loop, {std::move(*reads), std::move(*writes), std::move(*polls)}, std::move(node_id)));
 }
 
-Database::Database(std::unique_ptr<DatabaseLane> reads, std::unique_ptr<DatabaseLane> writes,
-                   std::string node_id)
+Database::Database(Timers& timers, Lanes lanes, std::string node_id)
     : node_id_(std::move(node_id)),
-      reads_(std::move(reads)),
-      writes_(std::move(writes)),
-      opens_(*reads_, OpenQueue::Decide::bind<&Database::decide_streams>(this),
+      reads_(std::move(lanes.reads)),
+      writes_(std::move(lanes.writes)),
+      polls_(std::move(lanes.polls)),
+      opens_(timers, *reads_, OpenQueue::Decide::bind<&Database::decide_streams>(this),
              {kPendingMax, batches_max(*reads_)}),
       // One at a time: nobody waits for them.
-      rechecks_(*reads_, TokenQueue::Decide::bind<&Database::recheck_tokens>(this), {kPendingMax, 1}),
+      rechecks_(timers, *reads_, TokenQueue::Decide::bind<&Database::recheck_tokens>(this), {kPendingMax, 1}),
       use_notes_(*writes_) {}
 
 Database::~Database() = default;
@@ -97,11 +105,11 @@ Result<Ticket> Database::recheck(std::string token_id, Delegate<void(Result<Gran
 }
 
 Result<Ticket> Database::read_revision(Delegate<void(Result<uint64_t>)> done) {
-  return read([](storage::Db& db) { return storage::read_revision(db); }, done);
+  return poll([](storage::Db& db) { return storage::read_revision(db); }, done);
 }
 
 Result<Ticket> Database::has_foreign_commits(Delegate<void(Result<std::optional<bool>>)> done) {
-  return read(
+  return poll(
       [this](storage::Db& db) -> Result<std::optional<bool>> {
         // The number is one connection's own, so only where there is just that one.
         if (db.driver() != storage::Driver::sqlite) return std::nullopt;
@@ -113,7 +121,7 @@ Result<Ticket> Database::has_foreign_commits(Delegate<void(Result<std::optional<
 }
 
 Result<Ticket> Database::ping(Delegate<void(bool)> done) {
-  return read(
+  return poll(
       [](storage::Db& db) {
         return db
             .query("SELECT version FROM schema_meta WHERE id = 1", {},

@@ -1,7 +1,8 @@
-// The database as asynchronous calls for the loop, in two lanes.
+// The database as asynchronous calls for the loop, in three lanes.
 //
-//   reads   what links and opens wait for: token checks, decisions about streams, polls
-//           of the revision, the health check
+//   reads   what links and opens wait for: token checks, decisions about streams
+//   polls   what tells that rights moved and that the database answers: it must not stand
+//           behind a batch of decisions, which can take seconds
 //   writes  what nobody who opens a stream waits for: notes of use, audit rows, the
 //           administration API (its reads too: a page of 500 rows must not stand before an
 //           open), presence
@@ -9,7 +10,7 @@
 // SQLite has one connection per lane: one more reader would wait for the same pages and
 // one more writer for the same lock, and with WAL readers do not wait for the writer.
 // MySQL answers several questions at a time and each costs a round trip, so it has
-// kMysqlReads and kMysqlWrites. Every call returns a Ticket; results come on the loop.
+// kMysqlReads and kMysqlWrites, and one for polls. Every call returns a Ticket; results come on the loop.
 // LIMIT as an error of the call itself: too many calls wait.
 #pragma once
 
@@ -40,8 +41,8 @@ class Database final : public StreamAuthorizer, public RevisionSource {
  public:
   // Waiting calls of a lane, beyond the open executor's own bound: upgrades and health checks.
   static constexpr std::size_t kPendingMax = 4096;
-  // Three batches of opens at a time and one connection beside them, so that a poll or a
-  // token check does not wait for a batch; each is a session that the server must be allowed.
+  // Three batches of opens at a time and one connection beside them, so that a token check
+  // does not wait for a batch; each is a session that the server must be allowed.
   static constexpr std::size_t kMysqlReads = 4;
   // One for what people do and one for presence, whose leases run out if they wait.
   static constexpr std::size_t kMysqlWrites = 2;
@@ -49,10 +50,16 @@ class Database final : public StreamAuthorizer, public RevisionSource {
   // reads (a journal being recovered, a schema being changed), and by changes.
   static constexpr int kReadLockWait_ms = 250;
   static constexpr int kWriteLockWait_ms = 2000;
+  // How long a MySQL server that hangs is waited for. A question that is asked once more on a
+  // new connection still fails before the open (8 s) that waits for it; and a stop of this
+  // program waits for the calls under way.
+  static constexpr int kReadAnswerWait_ms = 3000;
+  static constexpr int kWriteAnswerWait_ms = 10'000;
 
   struct Connections {
     std::vector<std::unique_ptr<storage::Db>> reads;
     std::vector<std::unique_ptr<storage::Db>> writes;
+    std::vector<std::unique_ptr<storage::Db>> polls;
   };
   // Opens as many as the engine is given. Blocking, before the loop runs. The schema was
   // checked before (storage::migrate).
@@ -76,6 +83,10 @@ class Database final : public StreamAuthorizer, public RevisionSource {
   Result<Ticket> write(F work, Delegate<void(R)> done) {
     return writes_->submit(std::move(work), done);
   }
+  template <class F, class R = std::invoke_result_t<F&, storage::Db&>>
+  Result<Ticket> poll(F work, Delegate<void(R)> done) {
+    return polls_->submit(std::move(work), done);
+  }
 
   // ---- reads ----
 
@@ -84,6 +95,9 @@ class Database final : public StreamAuthorizer, public RevisionSource {
   Result<Ticket> authenticate(const Secret& secret, TokenType type, Delegate<void(Result<Identity>)> done);
   // CredentialService::recheck of a link's token; the grant is for the token alone.
   Result<Ticket> recheck(std::string token_id, Delegate<void(Result<Grant>)> done);
+
+  // ---- polls ----
+
   Result<Ticket> read_revision(Delegate<void(Result<uint64_t>)> done) override;
   Result<Ticket> has_foreign_commits(Delegate<void(Result<std::optional<bool>>)> done) override;
   // Reads one row.
@@ -102,17 +116,21 @@ class Database final : public StreamAuthorizer, public RevisionSource {
   using OpenQueue = BatchQueue<StreamRequest, Grant>;
   using TokenQueue = BatchQueue<std::string, Grant>;
 
-  Database(std::unique_ptr<DatabaseLane> reads, std::unique_ptr<DatabaseLane> writes, std::string node_id);
+  struct Lanes {
+    std::unique_ptr<DatabaseLane> reads, writes, polls;
+  };
+  Database(Timers& timers, Lanes lanes, std::string node_id);
 
   // On threads of the reads.
   std::vector<Result<Grant>> decide_streams(storage::Db& db, std::span<const StreamRequest> requests) const;
   std::vector<Result<Grant>> recheck_tokens(storage::Db& db, std::span<const std::string> token_ids) const;
 
   const std::string node_id_;
+  std::optional<uint64_t> data_version_;  // SQLite; the thread of the polls only
   std::unique_ptr<DatabaseLane> reads_;
   std::unique_ptr<DatabaseLane> writes_;
-  std::optional<uint64_t> data_version_;  // SQLite; the thread of the reads only
-  OpenQueue opens_;                       // its batches and those below are jobs of the reads
+  std::unique_ptr<DatabaseLane> polls_;
+  OpenQueue opens_;  // its batches and those below are jobs of the reads
   TokenQueue rechecks_;
   UseNotes use_notes_;
 };

@@ -1,8 +1,8 @@
 // GET /health/live and /health/ready (INTERFACE 6.3). Liveness does no I/O. Readiness
 // asks the database, at most one second, and, where decisions are kept, whether changes of
-// rights can be followed (component authorization_cache, requirement D7); requests that come while a question is under
-// way share its answer, so that nobody can fill the database's queue from outside. No
-// error text leaves the server.
+// rights can be followed (component authorization_cache, requirement D7); requests that come while a question
+// is under way share its answer, so that nobody can fill the database's queue from outside. No error text
+// leaves the server.
 #pragma once
 
 #include <cstdint>

@@ -178,6 +178,12 @@ void LiveRevocation::on_checked(Group& group, const Result<Grant>& answer) {
 // May destroy the group's place in groups_, and nothing else.
 void LiveRevocation::take_answer(Group& group, const Result<Grant>& answer) {
   const tmesh_code code = answer ? TMESH_OK : answer.error().code;
+  // The authorizer's way to say that rights moved during every decision. (Of a lock that
+  // another program holds the next round will tell.)
+  if (code == TMESH_E_TIMEOUT && group.asked_generation != generation_) {
+    is_round_wanted_ = true;
+    return;
+  }
   if (code != TMESH_OK && code != TMESH_E_POLICY && code != TMESH_E_INVALID) return on_trouble();
   is_troubled_ = false;
   stats_.rechecked_count++;

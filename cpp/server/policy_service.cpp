@@ -111,7 +111,7 @@ Result<storage::PolicyRecord> PolicyService::create(std::string_view agent_id, c
       storage::AgentRepository(scope_.tx()).find(agent_id);
   if (!agent) return std::unexpected(agent.error());
   if (!*agent) return fail(TMESH_E_INVALID, "there is no such agent");
-  const Result<int64_t> policies = PolicyRepository(scope_.db()).count_of_agent(agent_id);
+  const Result<int64_t> policies = PolicyRepository(scope_.tx()).count_of_agent(agent_id);
   if (!policies) return std::unexpected(policies.error());
   if (*policies >= policies_per_agent_max) return fail(TMESH_E_STATE, "the agent has 4000 policies already");
   policy.id = new_id("policy");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpp/base/log.hpp"
+
 namespace tmesh::server {
 namespace {
 
@@ -90,6 +92,8 @@ void RevisionWatch::judge(uint64_t revision) {
   highest_ = revision;
   is_consistent_ = true;
   if (!is_late_) {
+    if (is_failure_told_ || is_inconsistency_told_) log::info("revision_followed_again");
+    is_failure_told_ = is_inconsistency_told_ = false;
     stats_.polls_ok_count++;
     is_last_poll_good_ = true;
     last_good_us_ = poll_begun_us_;
@@ -100,12 +104,16 @@ void RevisionWatch::judge(uint64_t revision) {
 void RevisionWatch::note_inconsistent() {
   stats_.inconsistent_count++;
   is_last_poll_good_ = false;
+  if (!std::exchange(is_inconsistency_told_, true)) {
+    log::error("revision_inconsistent", {{"highest", highest_}});
+  }
   if (std::exchange(is_consistent_, false)) move_generation();
 }
 
 void RevisionWatch::note_failed() {
   stats_.polls_failed_count++;
   is_last_poll_good_ = false;
+  if (!std::exchange(is_failure_told_, true)) log::warn("revision_polls_fail");
 }
 
 void RevisionWatch::ask_foreign_later() {

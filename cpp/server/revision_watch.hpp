@@ -5,8 +5,8 @@
 // poll finds a larger revision, when this process itself committed a change, and when the
 // revision is found inconsistent or consistent again (requirements D5 to D9). It is never 0.
 // Polls are made one at a time, `poll_interval_us` after the last one ended, and at once
-// after a local commit or a foreign one. Loop thread only. No I/O of its own: it asks a
-// RevisionSource.
+// after a local commit or a foreign one. Trouble and its end are logged. Loop thread only. No
+// I/O of its own: it asks a RevisionSource.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +77,12 @@ class RevisionWatch {
   uint64_t generation() const { return generation_; }
   // The revision was read and did not go back, go missing or overflow since (D7, D8).
   bool is_consistent() const { return is_consistent_; }
-  // The last poll succeeded and is_consistent(): what readiness reports.
-  bool is_healthy() const { return is_consistent_ && is_last_poll_good_; }
+  // The last poll succeeded, the next one is not overdue (this program may have stood still),
+  // and is_consistent(): what readiness reports.
+  bool is_healthy() const {
+    return is_consistent_ && is_last_poll_good_ &&
+           timers_.now_us() - last_good_us_ <= settings_.poll_interval_us + 2 * settings_.poll_timeout_us;
+  }
   // When the last good poll was begun; 0: never.
   uint64_t last_good_us() const { return last_good_us_; }
   // The highest revision seen; 0: none.
@@ -108,6 +112,8 @@ class RevisionWatch {
   uint64_t last_good_us_ = 0;
   bool is_consistent_ = false;
   bool is_last_poll_good_ = false;
+  bool is_failure_told_ = false;  // in the log, once until all is well
+  bool is_inconsistency_told_ = false;
   Stats stats_;
 
   bool is_polling_ = false;      // from the question until its answer was dealt with

@@ -78,7 +78,7 @@ Result<void> TokenService::check_owner(const storage::TokenRecord& token) const 
     return fail(TMESH_E_INVALID, "ownerUserId is missing");
   }
   if (Result<void> good = check_live_owner(scope_, token.owner_user_id); !good) return good;
-  const Result<int64_t> tokens = TokenRepository(scope_.db()).count_of_owner(token.owner_user_id);
+  const Result<int64_t> tokens = TokenRepository(scope_.tx()).count_of_owner(token.owner_user_id);
   if (!tokens) return std::unexpected(tokens.error());
   if (*tokens >= tokens_per_owner_max) return fail(TMESH_E_STATE, "the owner has 1000 tokens already");
   return {};

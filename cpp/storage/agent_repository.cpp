@@ -54,7 +54,7 @@ Result<Page<AgentRecord>> AgentRepository::list(const PageRequest& request, std:
 
 Result<int64_t> AgentRepository::count_of_owner(std::string_view owner_user_id) {
   const Param params[] = {owner_user_id};
-  return query_count(db_, "SELECT COUNT(*) FROM agents WHERE owner_user_id = ?", params);
+  return query_count(db_, "SELECT COUNT(*) FROM agents WHERE owner_user_id = ?" + std::string(lock_), params);
 }
 
 Result<void> AgentRepository::set_capabilities(Transaction& tx, std::string_view id,

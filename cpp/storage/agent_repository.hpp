@@ -14,7 +14,8 @@ namespace tmesh::storage {
 class AgentRepository {
  public:
   explicit AgentRepository(Db& db) : db_(db) {}
-  // What find() reads stays as it is until the transaction ends; for changes that depend on it.
+  // What find() and the count read stays as it is until the transaction ends; for changes that
+  // depend on it.
   explicit AgentRepository(Transaction& tx) : db_(tx.db()), lock_(tx.db().lock_suffix()) {}
 
   Result<std::optional<AgentRecord>> find(std::string_view id);

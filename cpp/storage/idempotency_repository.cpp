@@ -22,8 +22,9 @@ IdempotencyRecord read(RowReader& row) {
 
 Result<std::optional<IdempotencyRecord>> IdempotencyRepository::find(std::string_view key) {
   const Param params[] = {key};
-  return query_one<IdempotencyRecord>(
-      db_, "SELECT " IDEMPOTENCY_COLUMNS " FROM idempotency_keys WHERE idempotency_key = ?", params, read);
+  std::string sql = "SELECT " IDEMPOTENCY_COLUMNS " FROM idempotency_keys WHERE idempotency_key = ?";
+  if (db_.driver() == Driver::mysql) sql += " LOCK IN SHARE MODE";
+  return query_one<IdempotencyRecord>(db_, sql, params, read);
 }
 
 Result<void> IdempotencyRepository::insert(Transaction& tx, const IdempotencyRecord& record) {

@@ -15,8 +15,9 @@ class IdempotencyRepository {
  public:
   explicit IdempotencyRepository(Db& db) : db_(db) {}
 
-  // Reads without a lock: to be called where the row was found taken, which waited for
-  // whoever wrote it.
+  // For where the row was found taken, which waited for whoever wrote it: as it is now,
+  // although the transaction may have begun to read before. The lock for that is the one
+  // that insert() got, so that two who wait for the same key do not undo one another.
   Result<std::optional<IdempotencyRecord>> find(std::string_view key);
 
   // TMESH_E_STATE: the key is taken; the transaction goes on. Waits for another transaction

@@ -30,8 +30,8 @@ bool set_path(MYSQL* mysql, mysql_option option, const std::string& path) {
 bool set_tls(MYSQL* mysql, const MysqlOptions& options) {
 #if TMESH_MARIADB_CLIENT
   const my_bool is_on = options.is_tls ? 1 : 0;
-  // Enforced alone accepts any certificate; verified alone goes on without TLS when the
-  // server offers none.
+  // Enforced alone accepts any certificate; that verified alone refuses a server without TLS
+  // is not promised.
   if (!set(mysql, MYSQL_OPT_SSL_ENFORCE, &is_on)) return false;
   if (!set(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &is_on)) return false;
 #else

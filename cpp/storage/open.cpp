@@ -19,6 +19,11 @@ Opened<std::unique_ptr<Db>> open_configured_mysql(const DatabaseSettings& settin
   mysql.cert_file = settings.mysql_cert_file;
   mysql.key_file = settings.mysql_key_file;
   mysql.lock_wait_s = std::max(1, (options.lock_wait_ms + 999) / 1000);
+  if (options.answer_wait_ms > 0) {
+    const int wait_s = std::max(2, (options.answer_wait_ms + 999) / 1000);
+    for (int* of_dsn : {&mysql.dsn.connect_timeout_s, &mysql.dsn.read_timeout_s, &mysql.dsn.write_timeout_s})
+      *of_dsn = std::min(*of_dsn, wait_s);
+  }
   return open_mysql(std::move(mysql));
 }
 

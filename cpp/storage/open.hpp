@@ -25,6 +25,9 @@ struct DatabaseSettings {
 struct OpenOptions {
   bool create = false;      // SQLite: make a file that is not there
   int lock_wait_ms = 5000;  // how long a change may wait for another writer
+  // MySQL: how long an answer of the server, or a connection to it, is waited for, where that
+  // is less than what the DSN says. 0: as the DSN says.
+  int answer_wait_ms = 0;
   // SQLite: the file is opened for reading, and its journal stays as it is. MySQL: the same
   // connection as ever; whoever asks for this only reads.
   bool is_read_only = false;

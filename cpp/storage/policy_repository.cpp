@@ -50,7 +50,8 @@ Result<Page<PolicyRecord>> PolicyRepository::list(const PageRequest& request, st
 
 Result<int64_t> PolicyRepository::count_of_agent(std::string_view agent_id) {
   const Param params[] = {agent_id};
-  return query_count(db_, "SELECT COUNT(*) FROM agent_policies WHERE agent_id = ?", params);
+  return query_count(db_, "SELECT COUNT(*) FROM agent_policies WHERE agent_id = ?" + std::string(lock_),
+                     params);
 }
 
 Result<void> PolicyRepository::create(Transaction& tx, const PolicyRecord& policy) {

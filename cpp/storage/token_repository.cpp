@@ -96,7 +96,8 @@ Result<int64_t> TokenRepository::count_of_owner(std::string_view owner_user_id) 
   const Param params[] = {owner_user_id};
   return query_count(db_,
                      "SELECT COUNT(*) FROM service_tokens WHERE owner_user_id = ? AND (revoked_at IS NULL OR "
-                     "revoked_at = '')",
+                     "revoked_at = '')" +
+                         std::string(lock_),
                      params);
 }
 

@@ -15,7 +15,8 @@ namespace tmesh::storage {
 class TokenRepository {
  public:
   explicit TokenRepository(Db& db) : db_(db) {}
-  // What find() reads stays as it is until the transaction ends; for changes that depend on it.
+  // What find() and the count read stays as it is until the transaction ends; for changes that
+  // depend on it.
   explicit TokenRepository(Transaction& tx) : db_(tx.db()), lock_(tx.db().lock_suffix()) {}
 
   Result<std::optional<TokenRecord>> find(std::string_view id);

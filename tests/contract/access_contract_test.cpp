@@ -1,5 +1,6 @@
 // Agents, policies and tokens on both engines: what lists and counts see, kept secrets, and
 // two programs that change the same rows at once.
+#include <algorithm>
 #include <thread>
 
 #include "cpp/server/agent_service.hpp"
@@ -56,6 +57,17 @@ class Access : public test::EngineTest {
     thread.join();
     return (is_one_done ? 1 : 0) + (is_other_done ? 1 : 0);
   }
+  // Copies the only row of a table until there are `count`.
+  void fill(const std::string& table, const std::string& keys, const std::string& others, int64_t count) {
+    for (int64_t have = 1; have < count; have *= 2) {
+      const std::string end = "." + std::to_string(have);
+      const bool has_hash = keys != "id";
+      std::string sql = "INSERT INTO " + table + " (" + keys + ", " + others + ") SELECT CONCAT(id, '" + end;
+      sql += has_hash ? "'), CONCAT(token_hash, '" + end + "'), " : "'), ";
+      sql += others + " FROM " + table + " LIMIT " + std::to_string(std::min(have, count - have));
+      test::run_sql(*first, sql);
+    }
+  }
   uint64_t revision() { return *storage::read_revision(*first); }
 
   test::FakeClock time;
@@ -94,6 +106,32 @@ TEST_P(Access, CountsSeeWhatTheyBound) {
   EXPECT_EQ(*storage::TokenRepository(*first).count_of_owner(alice.id), 1);
   change([this](TokenService s) { return s.revoke(client.token); });
   EXPECT_EQ(*storage::TokenRepository(*first).count_of_owner(alice.id), 0);
+}
+
+// The limits are those of all servers together: what another one made counts also for a change
+// that began to read before, as the API's do.
+TEST_P(Access, LimitsCountWhatAnotherServerMadeMeanwhile) {
+  if (!is_mysql()) return;  // a second writer of SQLite reads nothing before it is its turn
+  fill("agents", "id", "name, owner_user_id, capabilities, enabled, created_at, updated_at",
+       AgentService::agents_per_owner_max - 1);
+  fill("agent_policies", "id",
+       "agent_id, target_host, target_port, protocol, allowed_cidrs, allowed_ports, created_at, updated_at",
+       PolicyService::policies_per_agent_max - 1);
+  fill("service_tokens", "id, token_hash",
+       "token_type, owner_user_id, token_prefix, scope, created_at, updated_at",
+       TokenService::tokens_per_owner_max - 1);
+  const auto last_place = [this](auto create) {
+    auto tx = storage::Transaction::write(*second);
+    ASSERT_TRUE(tx);
+    ASSERT_TRUE(storage::read_revision(*second));
+    change(create);
+    const auto beyond = create(ChangeScope(*tx, time.now_us, ""));
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().code, TMESH_E_STATE) << beyond.error().text;
+  };
+  last_place([this](AgentService s) { return s.create("one more", alice); });
+  last_place([this](PolicyService s) { return s.create(home.id, *parse_target_pattern("*:*"), "tcp"); });
+  last_place([this](TokenService s) { return s.create({TokenType::client, alice.id, {}, {}, {}}); });
 }
 
 TEST_P(Access, KeptSecretsComeBackAsTheyWere) {

@@ -8,6 +8,7 @@
 #include "cpp/server/admin_api/api_idempotency.hpp"
 #include "cpp/storage/change.hpp"
 #include "cpp/storage/idempotency_repository.hpp"
+#include "cpp/storage/revision_bump.hpp"
 #include "tests/contract/engine.hpp"
 
 namespace tmesh::server {
@@ -85,6 +86,21 @@ TEST_P(IdempotencyContract, AnExpiredKeyIsNew) {
   EXPECT_FALSE(change(*db, use("b"), kNow_us + kIdempotencyKept_us).is_replayed);
   EXPECT_TRUE(change(*db, use("b"), kNow_us + kIdempotencyKept_us).is_replayed);
   EXPECT_EQ(count(), "1");
+}
+
+// As ApiJob does, the other server has read something before it comes to the key.
+TEST_P(IdempotencyContract, AnExpiredKeyThatAnotherServerTookMeanwhileIsTaken) {
+  if (!is_mysql()) return;  // a second writer of SQLite reads nothing before it is its turn
+  const int64_t later_us = kNow_us + kIdempotencyKept_us;
+  change(*db, use("a"));
+  const auto other = open();
+  auto tx = storage::Transaction::write(*other);
+  ASSERT_TRUE(tx);
+  ASSERT_TRUE(storage::read_revision(*other));
+  EXPECT_FALSE(change(*db, use("b"), later_us).is_replayed);
+  const auto kept = take_key(*tx, use("b"), later_us);
+  ASSERT_TRUE(kept);
+  EXPECT_TRUE(*kept) << "the change would be made twice";
 }
 
 TEST_P(IdempotencyContract, AChangeThatIsUndoneLeavesNoKey) {

@@ -42,6 +42,18 @@ class MysqlConnection : public test::EngineTest {
     const Param params[] = {id};
     return into.execute("INSERT INTO t (id) VALUES (?)", params);
   }
+  int64_t session_status(const std::string& name) {
+    struct Sink {
+      int64_t value = -1;
+      bool on_row(const Row& row) {
+        value = std::atoll(std::string(row.text(1)).c_str());
+        return true;
+      }
+    } sink;
+    EXPECT_TRUE(db->query("SHOW SESSION STATUS LIKE '" + name + "'", {},
+                          Delegate<bool(const Row&)>::bind<&Sink::on_row>(&sink)));
+    return sink.value;
+  }
   // What is there, seen by somebody else.
   std::string ids() { return scalar(*open(), "SELECT COALESCE(GROUP_CONCAT(id ORDER BY id), '') FROM t"); }
 
@@ -182,6 +194,13 @@ TEST_P(MysqlConnection, AServerThatNeverGreetsIsAProblem) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, much_longer);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, TMESH_E_IO);
+}
+
+TEST_P(MysqlConnection, KeepsALimitedNumberOfStatements) {
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(scalar(*db, "SELECT " + std::to_string(i)), std::to_string(i));
+  const int64_t kept = session_status("Com_stmt_prepare") - session_status("Com_stmt_close");
+  EXPECT_GE(kept, 1);
+  EXPECT_LE(kept, 65) << "64, and the one that asks";
 }
 
 TEST_P(MysqlConnection, IsUsableFromAnyThreadInTurn) {

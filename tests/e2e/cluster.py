@@ -20,14 +20,16 @@ from private_mariadb import PrivateMariadb, is_available  # noqa: E402
 
 
 class Cluster:
-    def __init__(self, count=2, more=""):
+    def __init__(self, count=2, more="", tls=False):
         if not is_available():
             if os.environ.get("TUNNELMESH_ALLOW_DEFERRED") == "1":
                 raise unittest.SkipTest("deferred: no MariaDB is installed")
             raise AssertionError("deferred: no MariaDB is installed; TUNNELMESH_ALLOW_DEFERRED=1 accepts that")
         self.folder = tempfile.mkdtemp(prefix="tmesh-cluster-")
-        self.db = PrivateMariadb()
+        self.db = PrivateMariadb(tls)
         self.database = self.db.create_database()
+        dsn = self.db.tls_only_dsn(self.database) if tls else self.db.dsn(self.database)
+        mysql = f'dsn: "{dsn}"' + (f'\n    tls: true\n    ca: "{self.db.ca}"' if tls else "")
         self.names = [f"server-{chr(ord('a') + i)}" for i in range(count)]
         self.ports = {name: free_port() for name in self.names}
         self.programs = {}
@@ -39,7 +41,7 @@ node:
 storage:
   driver: mysql
   mysql:
-    dsn: "{self.db.dsn(self.database)}"
+    {mysql}
 server:
   http_addr: "127.0.0.1:{self.ports[name]}"
 {more}""")

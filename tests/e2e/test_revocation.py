@@ -50,7 +50,7 @@ class SqliteServer(Cluster):
         def stop(self):
             pass
 
-    def __init__(self):
+    def __init__(self, more=""):
         self.folder = tempfile.mkdtemp(prefix="tmesh-single-")
         self.db = self.Database(self.path("tunnelmesh.db"))
         self.names = ["server-a"]
@@ -62,7 +62,7 @@ class SqliteServer(Cluster):
     path: "{self.path('tunnelmesh.db')}"
 server:
   http_addr: "127.0.0.1:{self.ports['server-a']}"
-""")
+{more}""")
         self.administrator = self.admin("admin", "bootstrap")
 
     def sql(self, text):
@@ -189,6 +189,7 @@ class Rights:
         cls.here = cls.mesh.names[-1]  # where agents and clients are
         cls.api = cls.mesh.api(cls.mesh.names[0])
         cls.echo = EchoTarget()
+        cls.sockets = []
         cls.user = cls.ask("POST", "/users", {"username": "victim"})["id"]
         cls.home = cls.start_agent("home", ownerUserId=cls.user)
         cls.steady = cls.start_agent("steady")
@@ -206,6 +207,7 @@ class Rights:
         ended = cls.download.ended_at
         cls.echo.close()
         cls.unrelated.close()
+        cls.sockets.pop().close()
         logs = cls.mesh.logs()
         cls.mesh.close()
         if cls.download.error or not ended or cls.download.count < BLOCK_BYTES:
@@ -213,6 +215,8 @@ class Rights:
         print(f"unrelated download: {cls.download.count} bytes, all as sent")
 
     def tearDown(self):
+        while len(self.sockets) > 1:  # the first is the unrelated download
+            self.sockets.pop().close()
         self.assertTrue(self.download.is_alive(), f"the unrelated download ended: {self.download.error}")
 
     @classmethod
@@ -241,7 +245,8 @@ class Rights:
             with contextlib.suppress(OSError, SocksRefused):
                 return socks_connect(port, "127.0.0.1", target_port)
             return None
-        return wait_until(attempt, "the first stream")
+        cls.sockets.append(wait_until(attempt, "the first stream"))
+        return cls.sockets[-1]
 
     def client(self, **more):
         """A new token of the victim, and the port of a client that has it."""
@@ -372,6 +377,33 @@ class OnSqlite(Rights, unittest.TestCase):
     make = SqliteServer
 
 
+class StreamsThatOutliveTheirRights(Rights, unittest.TestCase):
+    """With revoke_open_streams off only what is new is refused."""
+
+    @staticmethod
+    def make():
+        return SqliteServer("""  authorization_cache:
+    revoke_open_streams: false
+""")
+
+    def expect_cut(self, port, change):
+        stream = self.connect(port, self.echo.port)
+        change()
+        time.sleep(K3_S)
+        self.assertTrue(answers(stream))
+        with self.assertRaises(SocksRefused):
+            socks_connect(port, "127.0.0.1", self.echo.port)
+
+    test_policy_deleted = None
+    test_agent_disabled = None  # which ends the agent's link, and all streams with it
+    test_user_disabled = None
+    test_scope_narrowed = None
+    test_token_that_expires = None
+    test_token_revoked_by_a_command = None
+    test_revoked_during_a_download_of_100_mb = None
+    test_a_revision_that_goes_back_fails_closed = None
+
+
 class OnMysql(Rights, unittest.TestCase):
     make = TwoServers
 
@@ -401,6 +433,7 @@ class OnMysql(Rights, unittest.TestCase):
               f"again {opens.last_good_at - mended:.2f} s after the database came back")
         self.assertLess(cached_s, CACHED_S + 0.5)
         self.assertLessEqual(replies, {1, 6}, "internal_error or timeout, never an allow and never forbidden")
+        self.assertIn(1, replies)
         self.assertTrue(answers(stream))
         opens.stop()
 

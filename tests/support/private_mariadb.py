@@ -172,6 +172,12 @@ class PrivateMariadb:
     def dsn(self, database="tm", host="127.0.0.1", port=None):
         return f"{self.user}:{self.password}@tcp({host}:{port or self.port})/{database}"
 
+    def tls_only_dsn(self, database="tm"):
+        """Of a user who is not let in without TLS."""
+        self.sql(f"CREATE OR REPLACE USER tls_only@'%' IDENTIFIED BY '{self.password}' REQUIRE SSL;"
+                 "GRANT ALL ON *.* TO tls_only@'%'")
+        return f"tls_only:{self.password}@tcp(127.0.0.1:{self.port})/{database}"
+
     def environment(self):
         env = {"TUNNELMESH_TEST_MYSQL_DSN": self.dsn()}
         if self._tls_options:

@@ -83,6 +83,15 @@ ApiFound<TokenRecord> token_of_path(const ApiCall& call) {
   return std::move(**found);
 }
 
+// For a change of what the token allows. A node token may be somebody's, who then sees and
+// ends it; the servers it is for remain the administrators' business.
+ApiFound<TokenRecord> changeable_token(const ApiCall& call) {
+  auto token = token_of_path(call);
+  if (token && !call.is_admin() && token->token_type == token_type_name(TokenType::server_node))
+    return api_error(403, "only administrators may change node tokens");
+  return token;
+}
+
 ApiResult list_tokens(ApiCall& call) {
   const auto request = page_request(call);
   if (!request) return std::unexpected(request.error());
@@ -191,7 +200,7 @@ ApiResult create_token(ApiCall& call) {
 }
 
 ApiResult patch_token(ApiCall& call) {
-  auto token = token_of_path(call);
+  auto token = changeable_token(call);
   if (!token) return std::unexpected(token.error());
   const auto expiry = body_expiry(call);
   if (!expiry) return std::unexpected(expiry.error());
@@ -215,7 +224,7 @@ ApiResult revoke_token(ApiCall& call) {
 }
 
 ApiResult rotate_token(ApiCall& call) {
-  auto token = token_of_path(call);
+  auto token = changeable_token(call);
   if (!token) return std::unexpected(token.error());
   const auto made = TokenService(*call.change, call.secret_box).rotate(*token);
   if (!made) return api_error(made.error());

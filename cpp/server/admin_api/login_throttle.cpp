@@ -34,15 +34,26 @@ LoginThrottle::Entry& LoginThrottle::Table::touch(const std::string& key) {
   return entries_.back();
 }
 
-LoginThrottle::Entry& LoginThrottle::name_entry(std::string_view name) {
-  return names_.touch(std::string(name.substr(0, name_bytes_max)));
+// A name that was only withdrawn must not push one out that is blocked.
+void LoginThrottle::Table::withdraw(const std::string& key, uint64_t now_us) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return;
+  Entry& entry = *found->second;
+  end_attempt(entry.running_count);
+  if (entry.running_count > 0 || !entry.failed_at_us.empty() || entry.blocked_until_us > now_us) return;
+  entries_.erase(found->second);
+  by_key_.erase(found);
 }
 
-LoginThrottle::Entry& LoginThrottle::address_entry(const IpAddress& address) {
+std::string LoginThrottle::name_key(std::string_view name) {
+  return std::string(name.substr(0, name_bytes_max));
+}
+
+std::string LoginThrottle::address_key(const IpAddress& address) {
   const std::size_t used = address.is_v4() ? 4 : ipv6_customer_bytes;
   std::string key(1, static_cast<char>(address.family));
   key.append(reinterpret_cast<const char*>(address.bytes), used);
-  return addresses_.touch(key);
+  return key;
 }
 
 void LoginThrottle::forget_old(Entry& entry, uint64_t now_us) const {
@@ -65,10 +76,10 @@ void LoginThrottle::note_failure(Entry& entry, uint64_t now_us) const {
 }
 
 uint64_t LoginThrottle::begin(std::string_view name, const IpAddress& address, uint64_t now_us) {
-  Entry& by_address = address_entry(address);
+  Entry& by_address = addresses_.touch(address_key(address));
   // An address that may not try does not get to fill the table of names.
   if (const uint64_t wait = wait_us(by_address, now_us); wait > 0) return wait;
-  Entry& by_name = name_entry(name);
+  Entry& by_name = names_.touch(name_key(name));
   if (const uint64_t wait = wait_us(by_name, now_us); wait > 0) return wait;
   ++by_address.running_count;
   ++by_name.running_count;
@@ -76,20 +87,20 @@ uint64_t LoginThrottle::begin(std::string_view name, const IpAddress& address, u
 }
 
 void LoginThrottle::failed(std::string_view name, const IpAddress& address, uint64_t now_us) {
-  note_failure(name_entry(name), now_us);
-  note_failure(address_entry(address), now_us);
+  note_failure(names_.touch(name_key(name)), now_us);
+  note_failure(addresses_.touch(address_key(address)), now_us);
 }
 
 void LoginThrottle::succeeded(std::string_view name, const IpAddress& address, uint64_t) {
-  Entry& by_name = name_entry(name);
+  Entry& by_name = names_.touch(name_key(name));
   end_attempt(by_name.running_count);
   by_name.failed_at_us.clear();
-  end_attempt(address_entry(address).running_count);
+  end_attempt(addresses_.touch(address_key(address)).running_count);
 }
 
-void LoginThrottle::withdrawn(std::string_view name, const IpAddress& address, uint64_t) {
-  end_attempt(name_entry(name).running_count);
-  end_attempt(address_entry(address).running_count);
+void LoginThrottle::withdrawn(std::string_view name, const IpAddress& address, uint64_t now_us) {
+  names_.withdraw(name_key(name), now_us);
+  addresses_.withdraw(address_key(address), now_us);
 }
 
 }  // namespace tmesh::server

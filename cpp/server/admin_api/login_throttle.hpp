@@ -39,7 +39,8 @@ class LoginThrottle {
   uint64_t begin(std::string_view name, const IpAddress& address, uint64_t now_us);
   void failed(std::string_view name, const IpAddress& address, uint64_t now_us);
   void succeeded(std::string_view name, const IpAddress& address, uint64_t now_us);
-  // It was not found out whether the password was right.
+  // It was not found out whether the password was right. Leaves the tables as they were before
+  // begin(), but for the order of what stays.
   void withdrawn(std::string_view name, const IpAddress& address, uint64_t now_us);
 
   std::size_t name_count() const { return names_.size(); }
@@ -56,6 +57,8 @@ class LoginThrottle {
    public:
     explicit Table(std::size_t entries_max) : entries_max_(entries_max) {}
     Entry& touch(const std::string& key);
+    // Ends an attempt; what is left without a meaning goes.
+    void withdraw(const std::string& key, uint64_t now_us);
     std::size_t size() const { return by_key_.size(); }
 
    private:
@@ -67,8 +70,8 @@ class LoginThrottle {
   uint64_t wait_us(Entry& entry, uint64_t now_us) const;
   void forget_old(Entry& entry, uint64_t now_us) const;
   void note_failure(Entry& entry, uint64_t now_us) const;
-  Entry& name_entry(std::string_view name);
-  Entry& address_entry(const IpAddress& address);
+  static std::string name_key(std::string_view name);
+  static std::string address_key(const IpAddress& address);
 
   const Settings settings_;
   Table names_;

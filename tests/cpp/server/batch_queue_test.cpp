@@ -36,7 +36,7 @@ class BatchQueueTest : public net::LoopTest {
     std::vector<std::unique_ptr<storage::Db>> dbs;
     while (dbs.size() < connections) dbs.push_back(test::open_db(path));
     lane = std::move(*DatabaseLane::create(loop(), std::move(dbs), pending_max));
-    queue = std::make_unique<Queue>(*lane, Queue::Decide::bind<&BatchQueueTest::decide>(this),
+    queue = std::make_unique<Queue>(loop(), *lane, Queue::Decide::bind<&BatchQueueTest::decide>(this),
                                     Queue::Limits{waiting_max, batches_max});
   }
   std::vector<Result<Grant>> decide(storage::Db& on, std::span<const StreamRequest> requests) const {
@@ -185,23 +185,38 @@ TEST_F(BatchQueueTest, MayGoWhileItTells) {
   EXPECT_FALSE(run_until([&] { return order.size() > 2; }, 20'000));
 }
 
-TEST_F(BatchQueueTest, SeveralBatchesAreInFlightWhereThatIsAllowed) {
+TEST_F(BatchQueueTest, WhereSeveralMayBeInFlightTheSecondGoesWithTheTurnOfTheLoop) {
   start(8, 8, 3, 2);
   std::promise<void> third_gate;
   ASSERT_TRUE(block(gate));
   ASSERT_TRUE(block(second_gate));
   ASSERT_TRUE(block(third_gate));
-  for (Caller& caller : callers) ASSERT_TRUE(ask(caller));
-  EXPECT_EQ(queue->batches_count(), 2U) << "each of the first two alone";
+  for (int i = 0; i < 4; i++) ASSERT_TRUE(ask(callers[i]));
+  EXPECT_EQ(queue->batches_count(), 1U) << "the first at once and alone";
+  ASSERT_TRUE(run_until([&] { return queue->batches_count() == 2; })) << "three together";
+  ASSERT_TRUE(ask(callers[4]));
+  EXPECT_FALSE(run_until([&] { return queue->batches_count() > 2; }, 20'000)) << "as many as may be";
   EXPECT_EQ(lane->active_count(), 5U);
-  callers[0].ticket.cancel();  // of a batch that is not the last
+  callers[2].ticket.cancel();  // of a batch that is in flight
   gate.set_value();
   ASSERT_TRUE(run_until_told(4));
-  EXPECT_EQ(order, (std::vector<Caller*>{&callers[1], &callers[2], &callers[3], &callers[4]}));
+  EXPECT_EQ(order, (std::vector<Caller*>{&callers[0], &callers[1], &callers[3], &callers[4]}));
   second_gate.set_value();
   third_gate.set_value();
   ASSERT_TRUE(run_until([&] { return lane->active_count() == 0; }));
   EXPECT_EQ(queue->batches_count(), 0U);
+}
+
+TEST_F(BatchQueueTest, ALaneThatIsFullAtTheTurnOfTheLoopRefusesThen) {
+  start(8, 1, 1, 2);
+  ASSERT_TRUE(block(gate));
+  for (int i = 0; i < 3; i++) ASSERT_TRUE(ask(callers[i]));  // the one job that may wait; two for the turn
+  ASSERT_TRUE(run_until_told(2));
+  EXPECT_EQ(callers[1].code, TMESH_E_LIMIT);
+  EXPECT_EQ(callers[2].code, TMESH_E_LIMIT);
+  gate.set_value();
+  ASSERT_TRUE(run_until_told(3));
+  EXPECT_EQ(callers[0].code, TMESH_E_POLICY);
 }
 
 }  // namespace

@@ -126,6 +126,18 @@ TEST_F(CacheMoveTest, RightsThatMoveAllTheTimeEndInARefusal) {
   EXPECT_EQ(cache.stats().entries_count, 0u);
 }
 
+TEST_F(CacheMoveTest, ADenialStaysOneThoughRightsMoveAllTheTime) {
+  const CacheCaller& caller = ask();
+  for (int i = 0; i < Cache::kDecisionsMax; i++) {
+    ASSERT_FALSE(caller.answer.has_value()) << i;
+    watch.note_local_commit();
+    source.refuse();
+  }
+  EXPECT_TRUE(caller.is_refused(TMESH_E_POLICY)) << "whoever ends running streams waits for it";
+  EXPECT_EQ(source.waiting_count(), 0u);
+  EXPECT_EQ(cache.stats().entries_count, 0u) << "not kept: rights may allow it by now";
+}
+
 TEST_F(CacheMoveTest, AnErrorIsHandedOutWhateverMoved) {
   const CacheCaller& caller = ask();
   watch.note_local_commit();
@@ -265,6 +277,16 @@ TEST_F(CacheMoveTest, WhilePollsFailAllowsAreUsedFor5SecondsAfterTheLastGoodPoll
   EXPECT_EQ(source.waiting_count(), 1u);
   source.refuse(TMESH_E_IO);
   EXPECT_TRUE(late.is_refused(TMESH_E_IO)) << "the database is away too: fail closed";
+}
+
+// The loop, the program or the machine stood still; what was good then says nothing about now.
+TEST_F(CacheMoveTest, AllowsAreNotUsedAfterATimeWithoutPolls) {
+  know();
+  timers.jump(60 * kSecond_us);
+  EXPECT_FALSE(ask().is_hit) << "no poll was made for a minute";
+  ASSERT_TRUE(revision.is_asked());
+  revision.answer(1);
+  EXPECT_TRUE(ask().is_hit);
 }
 
 TEST_F(CacheMoveTest, DenialsKeepTheirTimeWhilePollsFail) {

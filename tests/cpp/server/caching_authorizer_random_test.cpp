@@ -14,6 +14,7 @@
 
 #include "cpp/server/caching_authorizer.hpp"
 #include "tests/cpp/agent/fakes.hpp"
+#include "tests/cpp/session/captured_log.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -294,6 +295,7 @@ TEST(CachingAuthorizerRandom, NoAllowOutlivesTheRightsItRestsOn) {
   const char* only = std::getenv("TMESH_SEED");
   const uint64_t first = only != nullptr ? std::strtoull(only, nullptr, 10) : 1;
   const uint64_t last = only != nullptr ? first : kSeeds;
+  const test::CapturedLog quiet;
   uint64_t hits = 0, again = 0, unhealthy = 0, revocations = 0;
   for (uint64_t seed = first; seed <= last; seed++) {
     SCOPED_TRACE("TMESH_SEED=" + std::to_string(seed));

@@ -21,15 +21,9 @@ struct Answer {
 };
 
 struct DatabaseTest : test::WsFixture {
-  // Keeps the write lane busy until release_database().
-  void stop_writes() {
-    gate.emplace();
-    const auto wait = [open = gate->get_future().share()](storage::Db&) {
-      open.wait();
-      return true;
-    };
-    blockers[1] = std::move(*database->write(wait, Delegate<void(bool)>::free<&WsFixture::ignore>(nullptr)));
-  }
+  // Keeps that lane busy until release_database().
+  void stop_writes() { blockers[1] = std::move(*database->write(waits(), ignored())); }
+  void stop_reads() { blockers[0] = std::move(*database->read(waits(), ignored())); }
   Identity identity(const std::string& token_id) {
     Identity made;
     made.token_id = token_id;
@@ -53,6 +47,19 @@ TEST_F(DatabaseTest, WhatIsReadDoesNotWaitForWhatIsWritten) {
   EXPECT_TRUE(*token.value);
   EXPECT_TRUE(*stream.value);
   EXPECT_EQ(**revision.value, *storage::read_revision(*rows.db));
+}
+
+TEST_F(DatabaseTest, PollsWaitForNoBatchOfDecisions) {
+  stop_reads();
+  Answer<Result<uint64_t>> revision;
+  Answer<Result<std::optional<bool>>> commits;
+  Answer<bool> ping;
+  revision.ticket = std::move(*database->read_revision(revision.done()));
+  commits.ticket = std::move(*database->has_foreign_commits(commits.done()));
+  ping.ticket = std::move(*database->ping(ping.done()));
+  ASSERT_TRUE(run_until([&] { return revision.value && commits.value && ping.value; }));
+  EXPECT_EQ(**revision.value, *storage::read_revision(*rows.db));
+  EXPECT_TRUE(*ping.value);
 }
 
 TEST_F(DatabaseTest, WhatIsReadDoesNotWaitForAnotherProgramsChange) {

@@ -1,5 +1,9 @@
 // Streams that lose their right while they run, over muxes in memory (LESSONS P-K1).
+#include <malloc.h>
+
 #include <list>
+#include <string>
+#include <vector>
 
 #include "cpp/server/client_stream_service.hpp"
 #include "tests/cpp/server/path_fixture.hpp"
@@ -131,6 +135,39 @@ TEST_F(RevokedPath, ManyStreamsGoWithoutATrace) {
   expect_idle();
   EXPECT_EQ(revocation.grants_count(), 0u);
   EXPECT_EQ(revocation.stats().reset_count, 700u);
+}
+
+struct Watched final : Revocable {
+  void on_revoked() override {}
+};
+
+TEST_F(RevokedPath, AWatchedStreamCosts32BytesAndADistinctGrantSomeHundred) {
+  EXPECT_EQ(sizeof(Revocable), 32u);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's heap tells mallinfo2 nothing";
+#endif
+  constexpr std::size_t kStreams = 10'000;
+  std::vector<Watched> streams(kStreams);
+  Grant grant;
+  grant.token_id = "stok_0123456789012345678901";
+  grant.agent_id = "agent-0123456789abcdef01234567";
+  grant.target = {"tcp", "www.example.com", std::nullopt, 443};
+  grant.generation = 1;
+  const auto heap_bytes = [&](bool is_distinct) {
+    const std::size_t before = mallinfo2().uordblks;
+    for (std::size_t i = 0; i < kStreams; i++) {
+      if (is_distinct) grant.target.host = "host" + std::to_string(i) + ".example.com";
+      revocation.watch(streams[i], grant);
+    }
+    const std::size_t used = mallinfo2().uordblks - before;
+    RecordProperty(is_distinct ? "distinct_grant_bytes" : "same_grant_bytes",
+                   static_cast<int>(used / kStreams));
+    return used;
+  };
+  EXPECT_LE(heap_bytes(false), 1000u) << "all of them rest on one grant";
+  std::vector<Watched>(kStreams).swap(streams);
+  EXPECT_EQ(revocation.grants_count(), 0u);
+  EXPECT_LE(heap_bytes(true) / kStreams, 480u);
 }
 
 }  // namespace

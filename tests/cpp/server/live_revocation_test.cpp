@@ -279,6 +279,22 @@ TEST_F(LiveRevocationTest, ChangesWithoutEndDoNotKeepAliveWhatWasTakenAway) {
   EXPECT_TRUE(stream.is_revoked) << "a no counts, however often rights moved since";
 }
 
+TEST_F(LiveRevocationTest, WhatRightsThatMoveLeaveUndecidedIsNoTrouble) {
+  for (int i = 0; i < 100; i++) {
+    open("a" + std::to_string(i));
+    decider.errors["a" + std::to_string(i)] = TMESH_E_TIMEOUT;
+  }
+  Stream& last = open("z");
+  decider.errors["z"] = TMESH_E_POLICY;
+  move();
+  timers.advance(0);
+  do move();  // during every decision
+  while (decider.settle());
+  EXPECT_EQ(revocation.stats().failed_count, 0U);
+  timers.advance(0);
+  EXPECT_TRUE(last.is_revoked) << "the round went on to the last";
+}
+
 TEST_F(LiveRevocationTest, ANoFromBeforeALaterYesDoesNotCount) {
   Stream& old = open("a");
   decider.errors = {{"a", TMESH_E_POLICY}};

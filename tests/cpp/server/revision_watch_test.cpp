@@ -6,6 +6,7 @@
 
 #include "tests/cpp/agent/fakes.hpp"
 #include "tests/cpp/server/fake_revision.hpp"
+#include "tests/cpp/session/captured_log.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -184,6 +185,16 @@ TEST_F(RevisionWatchTest, AFailedPollIsUnhealthyAndStaysConsistent) {
   EXPECT_EQ(watch.generation(), before) << "nothing moved while nobody could look";
 }
 
+TEST_F(RevisionWatchTest, APollThatIsOverdueIsUnhealthy) {
+  start_at(5);
+  timers.jump(60'000'000);
+  EXPECT_TRUE(source.is_asked());
+  EXPECT_FALSE(watch.is_healthy()) << "nobody looked for a minute";
+  EXPECT_TRUE(watch.is_consistent());
+  source.answer(5);
+  EXPECT_TRUE(watch.is_healthy());
+}
+
 TEST_F(RevisionWatchTest, AnInconsistencyOutlivesFailedPolls) {
   start_at(7);
   next_poll();
@@ -300,6 +311,27 @@ TEST_F(RevisionWatchTest, ListenersMayRemoveThemselvesAndOthersDuringTheCall) {
   EXPECT_EQ(leaves.heard.size(), heard);
   EXPECT_EQ(stays.heard.size(), 2u);
   watch.remove_listener(taken);  // not there any more: harmless
+}
+
+TEST_F(RevisionWatchTest, TroubleIsToldOnceAndSoIsItsEnd) {
+  start_at(7);
+  const test::CapturedLog log;
+  for (int i = 0; i < 3; i++) {
+    next_poll();
+    source.fail_poll();
+  }
+  for (int i = 0; i < 3; i++) {
+    next_poll();
+    source.answer(6);
+  }
+  EXPECT_EQ(log.count("revision_polls_fail"), 1u);
+  EXPECT_EQ(log.count("revision_inconsistent highest=7"), 1u);
+  EXPECT_EQ(log.count("revision_followed_again"), 0u);
+  for (int i = 0; i < 3; i++) {
+    next_poll();
+    source.answer(7);
+  }
+  EXPECT_EQ(log.count("revision_followed_again"), 1u);
 }
 
 TEST_F(RevisionWatchTest, NoForeignQuestionUnlessAskedFor) {

@@ -31,6 +31,7 @@ class WsFixture : public net::LoopTest {
     server::Database::Connections connections;
     connections.reads.push_back(open_db(rows.path, server::Database::kReadLockWait_ms));
     connections.writes.push_back(open_db(rows.path, server::Database::kWriteLockWait_ms));
+    connections.polls.push_back(open_db(rows.path, server::Database::kReadLockWait_ms));
     database = std::move(*server::Database::create(loop(), std::move(connections)));
   }
   ~WsFixture() override { release_database(); }
@@ -56,16 +57,21 @@ class WsFixture : public net::LoopTest {
            "Authorization: Bearer " +
            std::string(token) + "\r\n" + std::string(more) + "\r\n";
   }
-  // From here on what asks the database waits, whatever it asks.
-  void stop_database() {
+  // A call that lasts until release_database().
+  auto waits() {
     gate.emplace();
-    const auto wait = [open = gate->get_future().share()](storage::Db&) {
+    return [open = gate->get_future().share()](storage::Db&) {
       open.wait();
       return true;
     };
-    const auto ignored = Delegate<void(bool)>::free<&WsFixture::ignore>(nullptr);
-    blockers[0] = std::move(*database->read(wait, ignored));
-    blockers[1] = std::move(*database->write(wait, ignored));
+  }
+  static Delegate<void(bool)> ignored() { return Delegate<void(bool)>::free<&WsFixture::ignore>(nullptr); }
+  // From here on what asks the database waits, whatever it asks.
+  void stop_database() {
+    const auto wait = waits();
+    blockers[0] = std::move(*database->read(wait, ignored()));
+    blockers[1] = std::move(*database->write(wait, ignored()));
+    blockers[2] = std::move(*database->poll(wait, ignored()));
   }
   void release_database() {
     if (gate) gate->set_value();
@@ -77,7 +83,7 @@ class WsFixture : public net::LoopTest {
   FakeTimers timers;
   std::optional<std::promise<void>> gate;
   std::unique_ptr<server::Database> database;
-  Ticket blockers[2];
+  Ticket blockers[3];
   http::Router router;
   std::unique_ptr<http::Server> http_server;
 };

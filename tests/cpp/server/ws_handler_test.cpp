@@ -246,13 +246,15 @@ TEST_F(WsHandlerTest, AnAgentThatIsDisabledLosesItsLinksByItself) {
 
 TEST_F(WsHandlerTest, AnAgentTokenThatExpiresEndsItsLinks) {
   rows.time.now_us = loop().wall_us();
-  const int64_t soon_us = rows.time.now_us + 300'000;
+  const int64_t soon_us = rows.time.now_us + 2'000'000;
   const auto expiring = rows.change(
       [&](TokenService s) { return s.create({TokenType::agent, rows.alice.id, rows.home.id, {}, soon_us}); });
   start();
   Peer& agent = link(request(upgrade_text("/ws/agent", expiring->secret.reveal())), false);
   Peer& other = link(request(agent_text()), false);
-  ASSERT_TRUE(run_until([&] { return handler->links_count() == 2; }));
+  agent.control(TMESH_FRAME_AGENT_HELLO, hello("c1"));
+  other.control(TMESH_FRAME_AGENT_HELLO, hello("c2"));
+  ASSERT_TRUE(run_until([&] { return registry.links_count(rows.home.id) == 2; }));
   EXPECT_TRUE(run_until([&] { return agent.down.has_value(); }));
   EXPECT_FALSE(other.down) << "only the one";
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,10 @@ namespace tmesh::test {
 // Lines logged while it lives.
 class CapturedLog {
  public:
-  CapturedLog() : file_(std::tmpfile()) { log::set_fd(fileno(file_)); }
+  CapturedLog() : file_(std::tmpfile()) {
+    if (file_ == nullptr) std::abort();
+    log::set_fd(fileno(file_));
+  }
   ~CapturedLog() {
     log::set_fd(2);
     std::fclose(file_);

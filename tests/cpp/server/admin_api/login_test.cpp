@@ -81,10 +81,12 @@ TEST_F(LoginTest, WhateverIsWrongIsAnsweredAlikeAfterTheSameWork) {
     EXPECT_EQ(answer.body, first.body) << name;
     EXPECT_EQ(answer.status, 401);
     EXPECT_EQ(handler->passwords().asked_count(), ++asked) << name << ": no Argon2";
+    EXPECT_EQ(lane->asked, asked) << name << ": the right password is no step further";
   }
   rows.set("users", rows.bob.id, "disabled", 0);
   rows.set("users", rows.bob.id, "deleted_at", "2027-01-01T00:00:00Z");
   EXPECT_EQ(try_login("bob", kPassword).status, 401);
+  EXPECT_EQ(lane->asked, asked + 1);
   EXPECT_EQ(events.failed_logins.size(), 9u);
   EXPECT_EQ(events.failed_logins[0], rows.alice.id);
   EXPECT_EQ(events.failed_logins[1], "");

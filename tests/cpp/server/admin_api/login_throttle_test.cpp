@@ -104,6 +104,32 @@ TEST_F(ThrottleTest, ABlockedAddressFillsNoTableOfNames) {
   EXPECT_EQ(throttle.name_count(), 10u);
 }
 
+// Withdrawn attempts cost nobody anything, so there may be any number of them.
+TEST_F(ThrottleTest, WhatIsWithdrawnForgetsNoBlock) {
+  LoginThrottle small{LoginThrottle::Settings{}, 20};
+  for (unsigned i = 0; i < 10; ++i) {
+    EXPECT_EQ(small.begin("admin", address(i), now_us), 0u);
+    small.failed("admin", address(i), now_us);
+  }
+  for (unsigned i = 100; i < 200; ++i) {
+    const std::string name = "user" + std::to_string(i);
+    EXPECT_EQ(small.begin(name, address(i), now_us), 0u);
+    small.withdrawn(name, address(i), now_us);
+    small.withdrawn("nobody" + std::to_string(i), address(i), now_us);  // was forgotten meanwhile
+  }
+  EXPECT_EQ(small.name_count(), 1u);
+  EXPECT_EQ(small.address_count(), 10u);
+  EXPECT_EQ(small.begin("admin", address(300), now_us), 600 * kSecond_us);
+}
+
+TEST_F(ThrottleTest, WhatIsWithdrawnForgetsNoFailure) {
+  for (unsigned i = 0; i < 9; ++i) EXPECT_EQ(fail("admin", address(i)), 0u);
+  EXPECT_EQ(throttle.begin("admin", here, now_us), 0u);
+  throttle.withdrawn("admin", here, now_us);
+  EXPECT_EQ(fail("admin", here), 0u);
+  EXPECT_EQ(fail("admin", address(20)), 600 * kSecond_us);
+}
+
 TEST_F(ThrottleTest, LongNamesAreCut) {
   const std::string name(64, 'a');
   for (unsigned i = 0; i < 10; ++i) EXPECT_EQ(fail(name + std::string(i * 100, 'b'), address(i)), 0u);

@@ -96,7 +96,8 @@ struct Document {
 
 Operations of_tables() {
   Operations found;
-  const ApiRoutes routes(login_routes(), {auth_routes(), people_routes(), access_routes(), presence_routes()});
+  const ApiRoutes routes(login_routes(),
+                         {auth_routes(), people_routes(), access_routes(), presence_routes()});
   constexpr std::array kWho = {"anyone", "user", "admin"};
   for (const ApiRoute* row : routes.all()) {
     Operation operation;

@@ -128,6 +128,19 @@ TEST_F(TokensApi, AnAdministratorMakesThemForOthers) {
   EXPECT_TRUE(has(node, R"("scope":{"serverNodeIds":["node-1"]})")) << node;
 }
 
+// Whose a node token is decides who may end it, not which servers it is for.
+TEST_F(TokensApi, AUserCannotWidenOrRenewANodeToken) {
+  add_node("node-1");
+  ask("POST /tokens", R"({"type":"server_node","nodeId":"node-1","ownerUserId":)" + quoted(bob.id) + "}");
+  const std::string node = "/tokens/" + member(last.data, "id");
+  who = bob;
+  const char* refusal = "403: only administrators may change node tokens";
+  expect_refused("PATCH " + node, R"({"scope":{"serverNodeIds":[]}})", refusal);
+  expect_refused("PATCH " + node, R"({"expiresAt":null})", refusal);
+  expect_refused("POST " + node + "/rotate", "", refusal);
+  EXPECT_EQ(member(ask("POST " + node + "/revoke"), "status"), "revoked");
+}
+
 TEST_F(TokensApi, EveryMemberOfANewTokenIsChecked) {
   struct Case {
     std::string body;
