@@ -39,7 +39,8 @@ class Secret {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   // Valid until the Secret changes or dies; the byte after the last is NUL.
-  std::string_view reveal() const { return {data_ ? data_.get() : "", size_}; }
+  std::string_view reveal() const { return {c_str(), size_}; }
+  const char* c_str() const { return data_ ? data_.get() : ""; }
   // Constant time for equal lengths.
   bool equals(std::string_view text) const { return equal_constant_time(reveal(), text); }
   // Empties the Secret and wipes its buffer.

@@ -55,6 +55,7 @@ AdminResult list_agents(const AdminContext& context) {
   const Result<std::vector<const char*>> statuses = agent_statuses(context.db, *agents, context.now_us);
   if (!statuses) return admin_failure(statuses.error());
   std::vector<AdminRow> rows;
+  rows.reserve(agents->size());
   for (size_t i = 0; i < agents->size(); ++i) rows.push_back(describe((*agents)[i], (*statuses)[i]));
   context.print(rows);
   return {};

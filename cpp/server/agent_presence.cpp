@@ -215,7 +215,8 @@ void AgentPresence::take_metadata(PresenceBatch& batch) {
   reporting_.is_on = false;
 }
 
-void AgentPresence::on_written(PresenceOutcome outcome) {
+void AgentPresence::on_written(PresenceOutcome written) {
+  const PresenceOutcome outcome = std::move(written);
   write_.release();
   const PresenceBatch batch = std::exchange(in_flight_, {});
   node_written(batch, outcome);

@@ -121,7 +121,7 @@ class AgentPresence {
 
   void on_tick();
   void flush();
-  void on_written(PresenceOutcome outcome);
+  void on_written(PresenceOutcome written);
   void keep_report(const Key& key, Process& process, AgentReport report);
   void leave_process(const Key& key);
   void take_releases(PresenceBatch& batch);

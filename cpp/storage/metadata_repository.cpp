@@ -84,8 +84,9 @@ Result<bool> leave(Transaction& tx, std::string_view change, std::vector<Param> 
 }
 
 // As for leases: found first, changed by primary key, and under the same condition again.
-Result<std::size_t> change_found(Transaction& tx, std::string_view change, std::vector<Param> change_params,
-                                 std::string_view where, std::vector<Param> params, int limit) {
+Result<std::size_t> change_found(Transaction& tx, std::string_view change,
+                                 const std::vector<Param>& change_params, std::string_view where,
+                                 std::vector<Param> params, int limit) {
   Db& db = tx.db();
   std::vector<Param> select = params;
   select.emplace_back(limit);

@@ -102,7 +102,7 @@ std::expected<MysqlHandle, MysqlRefusal> mysql_connect(const MysqlOptions& optio
   const bool is_tcp = !dsn.host.empty();
   // Never null pointers: those would be filled from the environment.
   const MYSQL* connected = mysql_real_connect(
-      mysql, is_tcp ? dsn.host.c_str() : "localhost", dsn.user.c_str(), dsn.password.reveal().data(),
+      mysql, is_tcp ? dsn.host.c_str() : "localhost", dsn.user.c_str(), dsn.password.c_str(),
       dsn.database.c_str(), dsn.port, is_tcp ? nullptr : dsn.socket_path.c_str(), CLIENT_FOUND_ROWS);
   if (connected == nullptr) return std::unexpected(refusal(mysql_errno(mysql), mysql_error(mysql)));
   const bool is_encrypted = mysql_get_ssl_cipher(mysql) != nullptr;

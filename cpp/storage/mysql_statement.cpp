@@ -54,9 +54,8 @@ class MysqlRow final : public Row {
     const std::string_view digits = text(column);
     if (!at(column).is_integer || digits.empty()) return std::nullopt;
     int64_t value = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [stop, error] = std::from_chars(digits.data(), end, value);
-    if (error != std::errc() || stop != end) return std::nullopt;
+    const auto [stop, error] = std::from_chars(digits.begin(), digits.end(), value);
+    if (error != std::errc() || stop != digits.end()) return std::nullopt;
     return value;
   }
 

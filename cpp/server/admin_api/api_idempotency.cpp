@@ -10,7 +10,6 @@ namespace {
 // A kept response: {"request":"<64 digits>","data":<reply>}
 constexpr std::string_view response_head = R"({"request":")";
 constexpr std::string_view response_middle = R"(","data":)";
-constexpr std::size_t digest_digits = 64;
 
 std::string response_text(const IdempotentUse& use, std::string_view data) {
   std::string text(response_head);

@@ -200,6 +200,7 @@ TEST_F(WsHandlerTest, AClientsLinkStaysWhereStreamsAreToOutliveTheirRights) {
   Peer& client = link(request(client_text()), true);
   Peer& agent = link(request(agent_text()), false);
   ASSERT_TRUE(run_until([&] { return handler->links_count() == 2; }));
+  EXPECT_EQ(handler->live_links().grants_count(), 1u) << "the agent's alone is asked about";
   for (auto* token : {&rows.client.token, &rows.agent_token.token})
     ASSERT_TRUE(rows.change([&](TokenService s) { return s.revoke(*token); }));
   EXPECT_TRUE(run_until([&] { return agent.down.has_value(); })) << "it must get no further stream";
