@@ -21,7 +21,6 @@ Result<std::unique_ptr<ApiDoor>> ApiDoor::create(Parts parts, const config::Serv
   settings.login_throttle = {config.login_throttle.attempts_max, config.login_throttle.window_us,
                              config.login_throttle.block_us};
   settings.session_ttl_us = config.session_token_ttl_us;
-  settings.audit_retention_days = config.audit_retention_days;
   settings.node_id = std::move(node_id);
   settings.secret_box = door->secret_box_ ? &*door->secret_box_ : nullptr;
   const std::initializer_list<std::span<const ApiRoute>> tables = {auth_routes(), people_routes(),

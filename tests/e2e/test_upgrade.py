@@ -1,5 +1,6 @@
-"""docs/operations/upgrade.md, step by step: every command of it is run as it stands there, with the real
-programs, on a version 8 database of each engine, and streams work after every step (requirement I2)."""
+"""docs/operations/upgrade.md, step by step: every command of it is run as it stands there, with
+the real programs, on a version 8 database of each engine, and streams work after every step (requirement I2). Only
+for mariadb-dump and the way back the tables are copied within the server."""
 
 import contextlib
 import os
@@ -191,7 +192,7 @@ class Steps:
         self.test.assertEqual(done.returncode, 0, f"{line}\n{done.stdout}{done.stderr}")
 
     def backup_of_mysql(self, program):
-        """With the client programs where they are installed; the tables stand in for them elsewhere."""
+        """Tables copied within the server stand in for a dump and for the way back."""
         server = self.database.server
         if program == "mariadb-dump":
             self.saved = {row[0]: self.database.run(f"SHOW CREATE TABLE {row[0]}")[0][1]

@@ -13,7 +13,7 @@ import re
 import sys
 
 # What data plane and storage have to do with; the others have their tests beside their subjects.
-WANTED = re.compile(r"^(?:R(?:[1-9]|1[0-35-9]|2[14578]|29|30)|W[123]|Z(?:[1-9]|1[013456])|P-[ABCDEH]\d+)$")
+WANTED = re.compile(r"^(?:R(?:[1-9]|1[0-35-9]|2[134578]|29|3[01])|W[123]|Z(?:[1-9]|1[013456])|P-[ABCDEH]\d+|P-I6|P-K[126])$")
 EXEMPT = {"P-A8"}  # plain TCP forwards come with their entry
 ROW = re.compile(r"^\| ((?:(?:[RWZ]|P-[A-Z])\d+(?:, )?)+) \| (.*) \|$")
 DEFINITIONS = (

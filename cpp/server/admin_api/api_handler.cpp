@@ -10,7 +10,6 @@
 #include "cpp/server/admin_api/api_reply.hpp"
 #include "cpp/server/admin_api/api_request.hpp"
 #include "cpp/server/admin_api/login_flow.hpp"
-#include "cpp/server/housekeeping.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -40,21 +39,6 @@ http::Headers headers_for_endpoint(const http::Headers& sent) {
   return kept;
 }
 
-class HousekeepingJob final : public LaneJob {
- public:
-  HousekeepingJob(int64_t now_us, uint64_t audit_retention_days)
-      : now_us_(now_us), audit_retention_days_(audit_retention_days) {}
-  void run(storage::Db& db) override {
-    const Result<Housekept> done = housekeep(db, now_us_, audit_retention_days_);
-    has_more = done && done->has_more;
-  }
-  bool has_more = false;
-
- private:
-  const int64_t now_us_;
-  const uint64_t audit_retention_days_;
-};
-
 }  // namespace
 
 std::span<const ApiRoute> login_routes() {
@@ -72,10 +56,7 @@ ApiHandler::ApiHandler(Parts parts, std::unique_ptr<PasswordPool> passwords,
       passwords_(std::move(passwords)),
       throttle_(settings_.login_throttle),
       requests_(settings_.requests),
-      login_admission_(settings_.logins) {
-  housekeeping_timer_ =
-      timers_.after(kHousekeepingInterval_us, Delegate<void()>::bind<&ApiHandler::on_housekeeping_due>(this));
-}
+      login_admission_(settings_.logins) {}
 
 ApiHandler::~ApiHandler() {
   requests_.stop();
@@ -180,24 +161,6 @@ void ApiHandler::log_error(const ApiError& error) {
   }
   log::write(error.status == 500 ? log::Level::error : log::Level::warn, "api_failed",
              {{"status", error.status}, {"reason", error.cause}});
-}
-
-void ApiHandler::on_housekeeping_due() {
-  auto asked = lane_.run(std::make_unique<HousekeepingJob>(timers_.wall_us(), settings_.audit_retention_days),
-                         Delegate<void(std::unique_ptr<LaneJob>)>::bind<&ApiHandler::on_housekept>(this));
-  if (asked) {
-    housekeeping_ = std::move(*asked);
-  } else {
-    housekeeping_timer_ = timers_.after(kHousekeepingInterval_us,
-                                        Delegate<void()>::bind<&ApiHandler::on_housekeeping_due>(this));
-  }
-}
-
-void ApiHandler::on_housekept(std::unique_ptr<LaneJob> job) {
-  housekeeping_.release();
-  const bool has_more = static_cast<const HousekeepingJob&>(*job).has_more;
-  housekeeping_timer_ = timers_.after(has_more ? kNextBatch_us : kHousekeepingInterval_us,
-                                      Delegate<void()>::bind<&ApiHandler::on_housekeeping_due>(this));
 }
 
 }  // namespace tmesh::server

@@ -41,9 +41,8 @@ struct ApiSettings {
   std::vector<std::string> allowed_hosts;  // exact but for case; empty = any
   std::vector<Cidr> trusted_proxies;
   LoginThrottle::Settings login_throttle;
-  uint64_t session_ttl_us = 0;        // 0: sessions do not expire
-  uint64_t audit_retention_days = 0;  // 0: audit entries stay
-  std::string node_id;                // of this server
+  uint64_t session_ttl_us = 0;  // 0: sessions do not expire
+  std::string node_id;          // of this server
   const SecretBox* secret_box = nullptr;
   ApiAdmission::Limits requests;
   // Logins under way; the password thread's queue keeps places for those who are logged in.
@@ -59,10 +58,6 @@ class ApiHandler final : public http::Handler {
   // that runs then is not undone: under the same Idempotency-Key its reply can be had later.
   static constexpr uint64_t kTurnTimeout_us = 10'000'000;
   static constexpr uint64_t kTimeout_us = 30'000'000;
-  // What is of no more use goes in batches (housekeeping.hpp), the next one after the short
-  // time while there is more.
-  static constexpr uint64_t kHousekeepingInterval_us = 600'000'000;
-  static constexpr uint64_t kNextBatch_us = 1'000'000;
 
   struct Parts {
     Timers& timers;
@@ -97,8 +92,6 @@ class ApiHandler final : public http::Handler {
   void remove(LoginFlow& flow);
   // Writes the cause of an error down, unless there are too many.
   void log_error(const ApiError& error);
-  void on_housekeeping_due();
-  void on_housekept(std::unique_ptr<LaneJob> job);
 
   Timers& timers_;
   ApiLane& lane_;
@@ -111,8 +104,6 @@ class ApiHandler final : public http::Handler {
   ApiAdmission requests_;
   ApiAdmission login_admission_;
   LogGate error_log_;
-  Ticket housekeeping_timer_;
-  Ticket housekeeping_;
   std::list<std::unique_ptr<ApiFlow>> flows_;
   std::list<std::unique_ptr<LoginFlow>> logins_;
 };

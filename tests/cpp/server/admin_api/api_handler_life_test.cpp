@@ -62,26 +62,6 @@ TEST_F(HandlerTest, AKeyIsForgottenAfterADay) {
   EXPECT_EQ(g_runs, 2);
 }
 
-TEST_F(HandlerTest, ExpiredKeysArePurgedInBatches) {
-  start();
-  for (int i = 0; i < housekeeping_rows_max + 5; ++i) {
-    const std::string id = "api-" + std::to_string(i);
-    const storage::Param params[] = {id};
-    test::run_sql(*rows.db,
-                  "INSERT INTO idempotency_keys VALUES (?, 'u', '{}', 200, '2020-01-01T00:00:00Z', "
-                  "'2020-01-02T00:00:00Z')",
-                  params);
-  }
-  test::run_sql(*rows.db,
-                "INSERT INTO idempotency_keys VALUES ('old', 'u', '{}', 200, '2020-01-01T00:00:00Z', NULL)");
-  EXPECT_EQ(ask("POST", "/api/v1/nothing", admin, "{}", "Idempotency-Key: new\r\n").status, 200);
-  timers.advance(ApiHandler::kHousekeepingInterval_us);
-  ASSERT_TRUE(run_until([&] { return scalar("SELECT COUNT(*) FROM idempotency_keys") == "7"; }));
-  ASSERT_TRUE(run_until([&] { return timers.count() == 1; }));
-  timers.advance(ApiHandler::kNextBatch_us);
-  ASSERT_TRUE(run_until([&] { return scalar("SELECT COUNT(*) FROM idempotency_keys") == "2"; }));
-}
-
 TEST_F(HandlerTest, AReplyWithASecretAndNoReplayIsKeptEmpty) {
   start();
   EXPECT_EQ(ask("POST", "/api/v1/leaks", admin, "", "Idempotency-Key: k\r\n").data("secret"), "s3cret");

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <string>
 
-#include "cpp/server/housekeeping.hpp"
 #include "cpp/storage/user_repository.hpp"
 #include "tests/cpp/server/admin_api/api_fixture.hpp"
 
