@@ -11,7 +11,7 @@ from fleet_agent import FleetAgent
 from fleet_chain import OURS, Chain
 from fleet_client import FleetClient, Refused
 from fleet_versions import V8, V9, V10, V11, WINDOW
-from harness import HungTarget, Target
+from harness import HungTarget, Target, wait_until
 from wire import OFFERS, OPEN_STREAM, RESET, open_payload
 
 
@@ -214,9 +214,9 @@ class V10ClientV9Agent(ClientCase):
         for _ in range(3):  # whatever else the server would grant
             self.chain.client.ping()
             self.chain.agent.ping()
-        with flow.link.lock:
-            self.assertLessEqual(flow.stream.granted_in, at_agent.received)
-            self.assertLessEqual(flow.stream.sent, at_agent.received + WINDOW)
+        # The agent's thread may be behind the client's: what was too much would stay so.
+        wait_until(lambda: flow.stream.granted_in <= at_agent.received and
+                   flow.stream.sent <= at_agent.received + WINDOW, "no more credit than the agent took", 10)
         flow.abort()
         sender.join()
         release.set()
