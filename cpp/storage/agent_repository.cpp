@@ -90,9 +90,11 @@ Result<void> AgentRepository::set_owner(Transaction& tx, std::string_view id, st
 
 Result<void> AgentRepository::remove(Transaction& tx, std::string_view id, std::string_view now) {
   const Param params[] = {id};
+  // The agent first, as who adds a policy locks it first: the other order is a deadlock.
+  if (Result<void> done = change_one(tx.db(), "DELETE FROM agents WHERE id = ?", params); !done) return done;
   Result<uint64_t> policies = tx.db().execute("DELETE FROM agent_policies WHERE agent_id = ?", params);
   if (!policies) return std::unexpected(policies.error());
-  return change_rights(tx, "DELETE FROM agents WHERE id = ?", params, now);
+  return bump_revision(tx, now);
 }
 
 }  // namespace tmesh::storage
