@@ -41,14 +41,10 @@ AdminResult create_agent(const AdminContext& context) {
 }
 
 AdminResult list_agents(const AdminContext& context) {
-  std::string owner_id;
-  if (const std::optional<std::string_view> named = context.option("owner")) {
-    AdminFound<storage::UserRecord> owner = context.user(*named);
-    if (!owner) return std::unexpected(owner.error());
-    owner_id = owner->id;
-  }
+  const AdminFound<std::string> owner_id = context.owner_filter();
+  if (!owner_id) return std::unexpected(owner_id.error());
   const auto fetch = [&](const storage::PageRequest& page) {
-    return storage::AgentRepository(context.db).list(page, owner_id);
+    return storage::AgentRepository(context.db).list(page, *owner_id);
   };
   AdminFound<std::vector<storage::AgentRecord>> agents = context.all<storage::AgentRecord>(fetch);
   if (!agents) return std::unexpected(agents.error());

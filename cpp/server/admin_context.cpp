@@ -52,6 +52,14 @@ AdminFound<storage::AgentRecord> AdminContext::agent(std::string_view id_or_name
   return std::move(named->front());
 }
 
+AdminFound<std::string> AdminContext::owner_filter() const {
+  const std::optional<std::string_view> named = option("owner");
+  if (!named) return std::string();
+  AdminFound<storage::UserRecord> found = user(*named);
+  if (!found) return std::unexpected(found.error());
+  return std::move(found->id);
+}
+
 AdminFound<storage::UserRecord> AdminContext::owner() const {
   if (const std::optional<std::string_view> named = option("owner")) {
     AdminFound<storage::UserRecord> found = user(*named);

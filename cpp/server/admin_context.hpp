@@ -48,6 +48,8 @@ struct AdminContext {
   AdminFound<storage::AgentRecord> agent(std::string_view id_or_name) const;
   // `--owner`, or without it the only administrator; neither disabled nor deleted.
   AdminFound<storage::UserRecord> owner() const;
+  // Of lists: the id of the user of `--owner`; empty: everybody's.
+  AdminFound<std::string> owner_filter() const;
   // The only administrator that is neither disabled nor deleted; `flag` is what names one.
   AdminFound<storage::UserRecord> only_admin(const char* flag) const;
 

@@ -54,14 +54,10 @@ AdminResult create_token(const AdminContext& context) {
 }
 
 AdminResult list_tokens(const AdminContext& context) {
-  std::string owner_id;
-  if (const std::optional<std::string_view> named = context.option("owner")) {
-    AdminFound<storage::UserRecord> owner = context.user(*named);
-    if (!owner) return std::unexpected(owner.error());
-    owner_id = owner->id;
-  }
+  const AdminFound<std::string> owner_id = context.owner_filter();
+  if (!owner_id) return std::unexpected(owner_id.error());
   const auto fetch = [&](const storage::PageRequest& page) {
-    return storage::TokenRepository(context.db).list(page, owner_id);
+    return storage::TokenRepository(context.db).list(page, *owner_id);
   };
   AdminFound<std::vector<storage::TokenRecord>> tokens = context.all<storage::TokenRecord>(fetch);
   if (!tokens) return std::unexpected(tokens.error());

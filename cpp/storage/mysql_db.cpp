@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "cpp/storage/mysql_statement.hpp"
+#include "cpp/storage/rows.hpp"
 
 namespace tmesh::storage {
 namespace {
@@ -193,16 +194,7 @@ class MysqlDb final : public Db {
   }
 
   Result<std::vector<std::string>> names(std::string_view sql, Params params) {
-    struct Sink {
-      std::vector<std::string> items;
-      bool on_row(const Row& row) {
-        items.emplace_back(row.text(0));
-        return true;
-      }
-    } sink;
-    Result<void> done = query(sql, params, Delegate<bool(const Row&)>::bind<&Sink::on_row>(&sink));
-    if (!done) return std::unexpected(done.error());
-    return std::move(sink.items);
+    return query_all<std::string>(*this, sql, params, [](RowReader& row) { return row.text(); });
   }
 
   MysqlOptions options_;
