@@ -12,8 +12,8 @@
 #include "cpp/base/exit_code.hpp"
 #include "cpp/base/instance_id.hpp"
 #include "cpp/base/log.hpp"
+#include "cpp/client/entry.hpp"
 #include "cpp/client/server_link.hpp"
-#include "cpp/client/socks5_entry.hpp"
 #include "cpp/net/dialer.hpp"
 #include "cpp/net/process.hpp"
 #include "cpp/net/signal.hpp"
@@ -42,12 +42,12 @@ class AgentLinks final : public StreamOpener {
   }
   void clear() { links_.clear(); }
 
-  Result<OpenedStream> open_tcp(std::string_view agent_id, std::string_view host, uint16_t port,
-                                bool allow_strict) override {
-    const auto it = links_.find(agent_id);
-    if (it == links_.end()) return fail(TMESH_E_CLOSED, "no link for this agent");
-    return it->second->open_tcp(host, port, allow_strict);
+  Result<OpenedStream> open(const OpenRequest& request, bool allow_strict, const tmesh_mux* not_on) override {
+    const auto it = links_.find(request.agent_id);
+    if (it == links_.end() || not_on != nullptr) return fail(TMESH_E_CLOSED, "no link for this agent");
+    return it->second->open(request, allow_strict);
   }
+  Ticket await_silence(std::string_view, const tmesh_stream&, Delegate<void()>) override { return {}; }
   Ticket await_link(std::string_view agent_id, Delegate<void()> done) override {
     const auto it = links_.find(agent_id);
     return it == links_.end() ? Ticket() : it->second->await_link(done);
@@ -136,28 +136,31 @@ class App {
 
   bool add_entry(const config::Tunnel& tunnel) {
     links_->add(tunnel.agent_id);
-    Socks5EntryOptions options;
-    options.name = tunnel.name;
-    options.agent_id = tunnel.agent_id;
-    options.has_login = tunnel.auth == config::Tunnel::Auth::password;
-    if (options.has_login) options.login = {config_.socks5.username, config_.socks5.password};
-    options.handshake_timeout_us = config_.handshake_timeout_us;
-    options.open_timeout_us = config_.open_timeout_us;
-    entries_.push_back(
-        std::make_unique<Socks5Entry>(*loop_, *links_, std::move(options),
-                                      Delegate<void(Socks5Entry&)>::bind<&App::on_entry_broken>(this)));
-    const auto listening = entries_.back()->listen(tunnel.listen.host, tunnel.listen.port);
+    entries_.push_back(make_entry(deps(), tunnel, Entry::Broken::bind<&App::on_entry_broken>(this)));
+    const auto listening = entries_.back()->listen();
     if (!listening) {
       std::fprintf(stderr, "tunnel \"%s\": cannot listen on %s: %s\n", tunnel.name.c_str(),
                    format_host_port(tunnel.listen.host, tunnel.listen.port).c_str(), listening.error().text);
       return false;
     }
-    log::info("entry_open",
-              {{"entry", tunnel.name}, {"protocol", "socks5"}, {"port", entries_.back()->port()}});
-    std::printf("socks5 entry \"%s\" listens on %s\n", tunnel.name.c_str(),
+    log::info("entry_open", {{"entry", tunnel.name},
+                             {"protocol", config::protocol_name(tunnel.protocol)},
+                             {"port", entries_.back()->port()}});
+    std::printf("%s entry \"%s\" listens on %s\n",
+                std::string(config::protocol_name(tunnel.protocol)).c_str(), tunnel.name.c_str(),
                 format_host_port(tunnel.listen.host, entries_.back()->port()).c_str());
     std::fflush(stdout);
     return true;
+  }
+
+  EntryDeps deps() {
+    EntryDeps out{*loop_, *links_};
+    out.handshake_timeout_us = config_.handshake_timeout_us;
+    out.open_timeout_us = config_.open_timeout_us;
+    out.udp_idle_timeout_us = config_.udp_idle_timeout_us;
+    out.socks5 = config_.socks5;
+    out.http_proxy = config_.http_proxy;
+    return out;
   }
 
   bool complain(const char* what, const char* why) {
@@ -165,7 +168,7 @@ class App {
     return false;
   }
 
-  void on_entry_broken(Socks5Entry&) {
+  void on_entry_broken(Entry&) {
     exit_code_ = kExitFailure;
     stop();
   }
@@ -207,7 +210,7 @@ class App {
   std::unique_ptr<net::Signals> signals_;
   std::optional<ClientIdentity> identity_;
   std::optional<AgentLinks> links_;
-  std::vector<std::unique_ptr<Socks5Entry>> entries_;
+  std::vector<std::unique_ptr<Entry>> entries_;
   Ticket drain_timer_;
   bool is_stopping_ = false;
   uint64_t drain_until_us_ = 0;

@@ -21,6 +21,13 @@ uint32_t offered_capabilities(const config::Capabilities& c) {
                                   c.window_growth);
 }
 
+template <std::size_t N>
+bool copy_text(char (&to)[N], std::string_view from) {
+  if (from.size() >= N) return false;
+  from.copy(to, from.size());
+  return true;
+}
+
 tmesh_time time_of(int64_t wall_us) {
   return tmesh_time{wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
 }
@@ -123,25 +130,28 @@ tmesh_status ServerLink::on_control(session::Session& session, const tmesh_frame
   return tmesh_ok();
 }
 
-Result<OpenedStream> ServerLink::open_tcp(std::string_view host, uint16_t port, bool allow_strict) {
+Result<OpenedStream> ServerLink::open(const OpenRequest& request, bool allow_strict) {
   session::Session* const session = slot_.ready();
   if (session == nullptr) return fail(TMESH_E_CLOSED, "no link to the server");
   tmesh_open_stream open{};
-  if (agent_id_.size() >= sizeof open.agent_id || host.size() >= sizeof open.target_host) {
+  if (!copy_text(open.agent_id, agent_id_) || !copy_text(open.target_host, request.host) ||
+      !copy_text(open.host_header, request.host_header) ||
+      !copy_text(open.tls_server_name, request.tls_server_name)) {
     return fail(TMESH_E_INVALID, "a name is too long");
   }
-  std::memcpy(open.agent_id, agent_id_.data(), agent_id_.size());
-  std::memcpy(open.target_host, host.data(), host.size());
-  open.protocol = TMESH_OPEN_TCP;
-  open.target_port = port;
+  open.protocol = request.protocol;
+  open.target_port = request.port;
+  open.is_target_https = request.is_target_https;
   tmesh_mux* const mux = session->mux();
   // Better no new stream than the end of all that run.
   if (mux->next_id > TMESH_OPENS_PER_LINK_MAX)
     return fail(TMESH_E_LIMIT, "the link's stream ids are used up");
   tmesh_open_params params{};
   params.open = &open;
-  params.is_strict = allow_strict && mux->config.has_open_result;
-  params.window_bytes = mux->config.has_flow_control ? mux->config.initial_window_bytes : 0;
+  // Datagrams: legacy and without windows, whatever the link can do (LESSONS Z1).
+  const bool is_stream = request.protocol != TMESH_OPEN_UDP;
+  params.is_strict = is_stream && allow_strict && mux->config.has_open_result;
+  params.window_bytes = is_stream && mux->config.has_flow_control ? mux->config.initial_window_bytes : 0;
   tmesh_status why = tmesh_ok();
   tmesh_stream* const stream = tmesh_mux_open(mux, &params, &why);
   // STATE: the link has failed, and its end is about to be told.

@@ -33,7 +33,7 @@ class ServerLink final : private session::SlotRole {
   void drain() { slot_.drain(); }
 
   // CLOSED when there is no ready session; otherwise as tmesh_mux_open.
-  Result<OpenedStream> open_tcp(std::string_view host, uint16_t port, bool allow_strict);
+  Result<OpenedStream> open(const OpenRequest& request, bool allow_strict);
   // See StreamOpener. The link outlives the Ticket.
   Ticket await_link(Delegate<void()> done);
   void open_timed_out(const tmesh_stream& stream) { slot_.doubt(stream.mux); }

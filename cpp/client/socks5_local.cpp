@@ -1,6 +1,5 @@
 #include "cpp/client/socks5_local.hpp"
 
-#include <array>
 #include <utility>
 
 #include "core/base/chunkq.h"
@@ -16,20 +15,14 @@ constexpr std::size_t kOpeningReadMax_bytes = 16'384;
 }  // namespace
 
 Socks5Local::Socks5Local(Socks5Entry& entry)
-    : entry_(entry),
-      handshake_(
-          std::make_unique<Socks5Handshake>(entry.options_.has_login ? &entry.options_.login : nullptr)) {}
-
-Socks5Local::~Socks5Local() {
-  drop_stream();
-}
+    : entry_(entry), handshake_(std::make_unique<Socks5Handshake>(entry.login())) {}
 
 bool Socks5Local::start(int fd) {
-  auto tcp = net::Tcp::open(entry_.loop_, fd, *this);
+  auto tcp = net::Tcp::open(entry_.loop(), fd, *this);
   if (!tcp) return false;
   tcp_ = std::move(*tcp);
-  timeout_ = entry_.loop_.after(entry_.options_.handshake_timeout_us,
-                                Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
+  timeout_ = entry_.loop().after(entry_.deps().handshake_timeout_us,
+                                 Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
   tcp_.read(kOpeningReadMax_bytes);
   return true;
 }
@@ -56,78 +49,31 @@ bool Socks5Local::send_reply() {
 }
 
 void Socks5Local::open() {
-  auto opened = entry_.opener_.open_tcp(entry_.options_.agent_id, handshake_->host(), handshake_->port(),
-                                        allows_strict_);
-  if (!opened) {
-    if (opened.error().code != TMESH_E_CLOSED) return refuse(socks5_reply(TMESH_OPEN_INTERNAL_ERROR));
-    // No ready link is "agent unavailable"; the rest are limits of our own.
-    if (!wait_for_link()) refuse(socks5_reply(TMESH_OPEN_AGENT_OFFLINE));
-    return;
-  }
-  phase_ = Phase::opening;
-  stream_ = opened->stream;
-  tmesh_stream_attach(stream_, this, &Socks5Local::on_stream_event);
-  if (!opened->is_strict) return succeed();
-  timeout_ = entry_.loop_.after(entry_.options_.open_timeout_us,
-                                Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
-}
-
-// A server that restarts sends its links away; what is opened until the next one is there
-// shall not fail for it (LESSONS P-E11).
-bool Socks5Local::wait_for_link() {
-  if (std::exchange(was_waiting_, true)) return false;
-  link_ = entry_.opener_.await_link(entry_.options_.agent_id,
-                                    Delegate<void()>::bind<&Socks5Local::on_link>(this));
-  if (!link_.active()) return false;
-  phase_ = Phase::opening;
-  timeout_ = entry_.loop_.after(entry_.options_.link_wait_us,
-                                Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
-  return true;
-}
-
-void Socks5Local::on_link() {
-  link_.release();
   timeout_.cancel();
-  open();
+  phase_ = Phase::opening;
+  OpenRequest request;
+  request.host = handshake_->host();
+  request.port = handshake_->port();
+  opening_ = entry_.make_opening(Opening::Done::bind<&Socks5Local::on_opened>(this));
+  const Socks5Login* const login = entry_.login();  // which is what was shown
+  opening_->start(request,
+                  login == nullptr ? ShownLogin{} : ShownLogin{login->username, login->password.reveal()});
 }
 
-void Socks5Local::on_stream_event(void* user, tmesh_stream* stream, unsigned events) {
-  auto* self = static_cast<Socks5Local*>(user);
-  if ((events & TMESH_STREAM_EV_OVER) != 0) {
-    // The link went, or the server reset the stream: instead of an answer, or with it.
-    return self->refuse(stream->over.scope == TMESH_SCOPE_SESSION ? socks5_reply(TMESH_OPEN_AGENT_OFFLINE)
-                                                                  : kReplyGeneralFailure);
-  }
-  if ((events & TMESH_STREAM_EV_RESULT) != 0) self->on_result(stream->result);
-}
-
-void Socks5Local::on_result(const tmesh_open_result& result) {
-  if (result.accepted) return succeed();
-  if (result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY && std::exchange(allows_strict_, false)) {
-    // Requirement B4: once more, on a new stream, without STRICT_OPEN.
-    drop_stream();
-    const auto level = std::exchange(entry_.is_legacy_logged_, true) ? log::Level::debug : log::Level::info;
-    log::write(level, "open_repeated", {{"entry", entry_.options_.name}, {"open_mode", "legacy"}});
-    return open();
-  }
-  log::debug("open_refused", {{"entry", entry_.options_.name},
-                              {"stage", tmesh_open_stage_name(result.stage)},
-                              {"code", tmesh_open_code_name(result.code)}});
-  refuse(socks5_reply(result.code));
-}
-
-void Socks5Local::succeed() {
-  timeout_.cancel();
+void Socks5Local::on_opened(const tmesh_open_result& result) {
+  entry_.count(result);
+  if (!result.accepted) return refuse(socks5_reply(result.code));
   if (!tmesh_is_ok(tcp_.send(Socks5Handshake::final_reply(kReplySucceeded)))) return entry_.remove(*this);
   phase_ = Phase::flowing;
-  handshake_.reset();
-  flow_.emplace(std::move(tcp_), std::exchange(stream_, nullptr),
+  flow_.emplace(std::move(tcp_), opening_->take(),
                 Delegate<void(tmesh_status)>::bind<&Socks5Local::on_flow_done>(this));
+  handshake_.reset();
+  opening_.reset();
   flow_->start();
 }
 
 void Socks5Local::on_flow_done(tmesh_status why) {
-  log::debug("flow_done", {{"entry", entry_.options_.name},
+  log::debug("flow_done", {{"entry", entry_.tunnel().name},
                            {"reason", tmesh_code_name(why.code)},
                            {"sent_bytes", flow_->sent_bytes()},
                            {"received_bytes", flow_->received_bytes()}});
@@ -135,9 +81,6 @@ void Socks5Local::on_flow_done(tmesh_status why) {
 }
 
 void Socks5Local::refuse(Socks5Reply reply) {
-  timeout_.cancel();
-  link_.cancel();
-  drop_stream();
   if (!tmesh_is_ok(tcp_.send(Socks5Handshake::final_reply(reply)))) return entry_.remove(*this);
   end();
 }
@@ -147,21 +90,8 @@ void Socks5Local::end() {
   entry_.remove(*this);
 }
 
-void Socks5Local::drop_stream() {
-  if (stream_ != nullptr) tmesh_stream_release(std::exchange(stream_, nullptr));
-}
-
 void Socks5Local::on_timeout() {
-  if (link_.active()) {
-    // A link that was only silent for a while may have come back; nobody is woken for that.
-    link_.cancel();
-    return open();
-  }
-  if (phase_ == Phase::opening) {
-    entry_.opener_.open_timed_out(entry_.options_.agent_id, *stream_);
-    return refuse(socks5_reply(TMESH_OPEN_TIMEOUT));
-  }
-  log::debug("handshake_timeout", {{"entry", entry_.options_.name}});
+  log::debug("handshake_timeout", {{"entry", entry_.tunnel().name}});
   entry_.remove(*this);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 
@@ -12,18 +11,11 @@
 
 namespace tmesh::client {
 
-class Socks5Local final : private net::TcpHandler {
+class Socks5Local final : public Local, private net::TcpHandler {
  public:
-  using Place = std::list<std::unique_ptr<Socks5Local>>::iterator;
-
   explicit Socks5Local(Socks5Entry& entry);
-  ~Socks5Local();
-  // Takes fd over. Returns false when there is no memory for it.
-  bool start(int fd);
-  // Its request has not come yet.
-  bool is_in_handshake() const { return phase_ == Phase::handshake; }
-
-  Place place;  // in the entry's list
+  bool start(int fd) override;
+  bool is_idle() const override { return phase_ == Phase::handshake; }
 
  private:
   enum class Phase : uint8_t { handshake, opening, flowing };
@@ -32,17 +24,11 @@ class Socks5Local final : private net::TcpHandler {
   void on_eof() override;
   void on_written(std::size_t n, bool is_all) override;
   void on_broken(tmesh_status why) override;
-  static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
 
   void open();
-  // Whether there is a link to wait for; then on_link or on_timeout follows.
-  bool wait_for_link();
-  void on_link();
-  void on_result(const tmesh_open_result& result);
-  void succeed();
+  void on_opened(const tmesh_open_result& result);
   void refuse(Socks5Reply reply);
   void on_timeout();
-  void drop_stream();
   void on_flow_done(tmesh_status why);
   // Sends what the handshake wants to say.
   bool send_reply();
@@ -51,14 +37,11 @@ class Socks5Local final : private net::TcpHandler {
 
   Socks5Entry& entry_;
   net::Tcp tcp_;
-  std::unique_ptr<Socks5Handshake>
-      handshake_;  // until the stream is there: 600 bytes an idle one need not hold
   Phase phase_ = Phase::handshake;
-  bool allows_strict_ = true;  // false: the one legacy retry
-  bool was_waiting_ = false;   // for a link, once
-  Ticket link_;                // while it waits
   Ticket timeout_;
-  tmesh_stream* stream_ = nullptr;
+  // Until the stream is there: an idle one need not hold them.
+  std::unique_ptr<Socks5Handshake> handshake_;
+  std::unique_ptr<Opening> opening_;
   std::optional<session::TcpFlow> flow_;
 };
 

@@ -36,9 +36,15 @@ class ServerLinkTest : public net::LoopTest {
     start();
     up(subprotocol);
   }
+  static OpenRequest request_for(std::string_view host, uint16_t port) {
+    OpenRequest out;
+    out.host = host;
+    out.port = port;
+    return out;
+  }
   // Why an open is refused; OK when it is not (and then it is given up again).
   static tmesh_code refusal(ServerLink& of, std::string_view host, uint16_t port = 80) {
-    auto opened = of.open_tcp(host, port, true);
+    auto opened = of.open(request_for(host, port), true);
     if (!opened) return opened.error().code;
     tmesh_stream_release(opened->stream);
     return TMESH_OK;
@@ -47,7 +53,7 @@ class ServerLinkTest : public net::LoopTest {
     return refusal(*link, host, port);
   }
   OpenedStream open(bool allow_strict = true) {
-    auto opened = link->open_tcp("target", 443, allow_strict);
+    auto opened = link->open(request_for("target", 443), allow_strict);
     EXPECT_TRUE(opened.has_value());
     tmesh_stream_attach(opened->stream, nullptr, [](void*, tmesh_stream* s, unsigned events) {
       if ((events & TMESH_STREAM_EV_OVER) != 0) tmesh_stream_release(s);

@@ -51,9 +51,10 @@ inline std::string raw_result(const tmesh_open_result& result) {
 
 // Streams of one link, strict where the entry may have it and the test wants it.
 struct Opener final : StreamOpener {
-  Result<OpenedStream> open_tcp(std::string_view agent_id, std::string_view host, uint16_t port,
-                                bool allow_strict) override {
-    calls.push_back({std::string(agent_id), std::string(host), port, allow_strict});
+  Result<OpenedStream> open(const OpenRequest& request, bool allow_strict, const tmesh_mux*) override {
+    const std::string_view host = request.host;
+    const uint16_t port = request.port;
+    calls.push_back({std::string(request.agent_id), std::string(host), port, allow_strict});
     if (refusal != TMESH_OK) return fail(refusal, "refused by the test");
     tmesh_open_stream open{};
     open.protocol = TMESH_OPEN_TCP;
@@ -67,6 +68,7 @@ struct Opener final : StreamOpener {
     return OpenedStream{stream, params.is_strict};
   }
 
+  Ticket await_silence(std::string_view, const tmesh_stream&, Delegate<void()>) override { return {}; }
   Ticket await_link(std::string_view agent_id, Delegate<void()> done) override {
     EXPECT_EQ(agent_id, "home");
     if (!is_link_coming) return {};
@@ -104,17 +106,18 @@ class Socks5EntryTest : public net::LoopTest {
     EXPECT_TRUE(run_until([&] { return server.count() == 1 && server.last().ready && link->ready; }));
     link->become_link(test::mux_config(true), true);
     opener.mux = link->link.mux();
-    options.name = "web";
-    options.agent_id = "home";
+    tunnel.name = "web";
+    tunnel.agent_id = "home";
+    tunnel.listen = {"127.0.0.1", 0};
   }
   // is_raw: the server's end stays a byte stream, for frames in one segment.
   void make(bool is_raw = false) {
     if (!is_raw) server.last().become_link(test::mux_config(false));
-    entry.emplace(loop(), opener, options, Socks5Entry::Broken::bind<&Socks5EntryTest::on_broken>(this));
-    ASSERT_TRUE(entry->listen("127.0.0.1", 0).has_value());
+    entry.emplace(deps, tunnel, Entry::Broken::bind<&Socks5EntryTest::on_broken>(this));
+    ASSERT_TRUE(entry->listen().has_value());
     EXPECT_NE(entry->port(), 0);
   }
-  void on_broken(Socks5Entry& e) {
+  void on_broken(Entry& e) {
     broken_count++;
     if (destroys_when_broken) {
       EXPECT_EQ(&e, &*entry);
@@ -149,7 +152,8 @@ class Socks5EntryTest : public net::LoopTest {
   FakeServer server;
   std::optional<test::Peer> link;
   Opener opener;
-  Socks5EntryOptions options;
+  EntryDeps deps{loop(), opener};
+  config::Tunnel tunnel;
   std::optional<Socks5Entry> entry;
   std::size_t broken_count = 0;
   bool destroys_when_broken = false;

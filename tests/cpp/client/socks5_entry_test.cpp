@@ -44,8 +44,8 @@ TEST_F(Socks5EntryTest, AForeignProtocolIsClosed) {
 }
 
 TEST_F(Socks5EntryTest, ALoginIsDemanded) {
-  options.has_login = true;
-  options.login = {"user", Secret("password")};
+  tunnel.auth = config::Tunnel::Auth::password;
+  deps.socks5 = {"user", Secret("password")};
   make();
   RawClient without(entry->port());
   without.send(kGreeting + kRequest);
@@ -62,7 +62,7 @@ TEST_F(Socks5EntryTest, ALoginIsDemanded) {
 }
 
 TEST_F(Socks5EntryTest, ASilentBrowserIsClosedAfterTheHandshakeTimeout) {
-  options.handshake_timeout_us = 30'000;
+  deps.handshake_timeout_us = 30'000;
   make();
   RawClient silent(entry->port());
   RawClient half(entry->port());
@@ -74,7 +74,7 @@ TEST_F(Socks5EntryTest, ASilentBrowserIsClosedAfterTheHandshakeTimeout) {
 }
 
 TEST_F(Socks5EntryTest, TheHandshakeTimeoutEndsWithTheHandshake) {
-  options.handshake_timeout_us = 30'000;
+  deps.handshake_timeout_us = 30'000;
   make();
   RawClient opening = connect();
   RawClient flowing = connect();
@@ -132,8 +132,9 @@ TEST_F(Socks5EntryTest, DestroyingItEndsEverything) {
 
 TEST_F(Socks5EntryTest, ABusyPortIsSaidSo) {
   make();
-  Socks5Entry second(loop(), opener, options, {});
-  const auto listening = second.listen("127.0.0.1", entry->port());
+  tunnel.listen.port = entry->port();
+  Socks5Entry second(deps, tunnel, {});
+  const auto listening = second.listen();
   ASSERT_FALSE(listening.has_value());
   EXPECT_EQ(listening.error().code, TMESH_E_REFUSED);
   EXPECT_EQ(second.port(), 0);

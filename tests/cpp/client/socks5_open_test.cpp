@@ -91,7 +91,7 @@ TEST_F(Socks5EntryTest, ALinkThatDoesNotComeIsAgentUnavailable) {
 
 // A link that was silent for a while is taken again when it speaks, but nobody is woken for that.
 TEST_F(Socks5EntryTest, TheEndOfTheWaitLooksOnceMore) {
-  options.link_wait_us = 30'000;
+  deps.link_wait_us = 30'000;
   make();
   opener.refusal = TMESH_E_CLOSED;
   opener.is_link_coming = true;
@@ -106,7 +106,7 @@ TEST_F(Socks5EntryTest, TheEndOfTheWaitLooksOnceMore) {
 }
 
 TEST_F(Socks5EntryTest, NobodyWaitsLongForALink) {
-  options.link_wait_us = 30'000;
+  deps.link_wait_us = 30'000;
   make();
   opener.refusal = TMESH_E_CLOSED;
   opener.is_link_coming = true;
@@ -132,7 +132,7 @@ TEST_F(Socks5EntryTest, ABrowserThatLeavesWhileItWaitsIsForgotten) {
 }
 
 TEST_F(Socks5EntryTest, AnOpenThatTakesTooLongIsTimeoutAndResetsOnlyThatStream) {
-  options.open_timeout_us = 30'000;
+  deps.open_timeout_us = 30'000;
   make();
   RawClient other = connect();
   far().answer(tmesh_open_accept());
