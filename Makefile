@@ -59,11 +59,15 @@ asan: setup ## everything again under AddressSanitizer, LeakSanitizer and UBSan 
 	@$(CMAKE_BUILD) build/asan -j $(JOBS)
 	@cd build/asan && $(CTEST) -j $(JOBS) -E '$(SKIP)'
 
-KINDS ?= .
-tsan: setup ## everything again under ThreadSanitizer (KINDS='unit|sim|contract': only these kinds of test)
+tsan: setup ## what has more than one thread under ThreadSanitizer, without the real programs
+	@cmake --preset tsan
+	@$(CMAKE_BUILD) build/tsan -j $(JOBS) --target threaded-tests
+	@cd build/tsan && $(CTEST) -j $(JOBS) -L '^threads$$'
+
+tsan-all: setup ## everything under ThreadSanitizer
 	@cmake --preset tsan
 	@$(CMAKE_BUILD) build/tsan -j $(JOBS)
-	@cd build/tsan && $(CTEST) -j $(JOBS) -L '$(KINDS)'
+	@cd build/tsan && $(CTEST) -j $(JOBS)
 
 coverage: setup ## line coverage of the tests (build/coverage)
 	@cmake --preset coverage
