@@ -1,5 +1,5 @@
 /* Operation sequences on two connected muxes, with frames of a hostile peer in between:
- * opens, early data, writes, ends, time and round-trip times that make windows grow, and a
+ * opens, early data, writes, datagrams, ends, time and round-trip times that make windows grow, and a
  * pool whose memory others take away.
  *
  * The first two bytes choose the configuration, then every operation takes one byte and its
@@ -17,7 +17,7 @@ static void open_stream(struct side* s, struct input* in) {
   if (!s->mux.config.is_opener) return;
   uint8_t how = take(in);
   struct tmesh_open_stream open = {
-      .protocol = how % 16 == 15 ? TMESH_OPEN_UDP : TMESH_OPEN_TCP, .target_host = "h", .target_port = 80};
+      .protocol = how % 16 >= 14 ? TMESH_OPEN_UDP : TMESH_OPEN_TCP, .target_host = "h", .target_port = 80};
   struct tmesh_open_params params = {&open, (how & 1) != 0,
                                      (how & 2) != 0   ? 262144u
                                      : (how & 4) != 0 ? 1000u
@@ -31,12 +31,26 @@ static void open_stream(struct side* s, struct input* in) {
 static void write_some(struct user* u, size_t n) {
   static const uint8_t bytes[65536];
   size_t room = tmesh_stream_out_room(u->stream);
+  if (u->stream->is_datagram) {
+    struct tmesh_status st = tmesh_stream_send_datagram(u->stream, bytes, n);
+    if (tmesh_is_ok(st)) TMESH_ASSERT(tmesh_stream_out_room(u->stream) == room - n - 4);
+    return;
+  }
   size_t done = tmesh_stream_write(u->stream, bytes, n);
   TMESH_ASSERT(done <= n && done <= room);
 }
 
 static void consume(struct user* u, size_t n) {
   struct tmesh_stream* s = u->stream;
+  if (s->is_datagram) {
+    static uint8_t out[TMESH_DATAGRAM_MAX_BYTES];
+    size_t len;
+    while (tmesh_stream_peek_datagram(s, out, n, &len) && len <= n) {
+      tmesh_stream_take_datagram(s);
+      n -= len;
+    }
+    return;
+  }
   if (n > s->in.len_bytes) n = s->in.len_bytes;
   tmesh_chunkq_consume(&s->in, n);
   tmesh_stream_consumed(s, n);
@@ -48,6 +62,7 @@ static void splice(struct side* s, unsigned a, unsigned b) {
   for (int i = 0; i < 2; i++) {
     if (ends[i]->stream == NULL || ends[i]->splice >= 0) return;
   }
+  if (ends[0]->stream->is_datagram != ends[1]->stream->is_datagram) return; /* nobody joins those */
   int k = 0;
   while (k < (int)SPLICES_MAX && s->ends[k][0] != NULL) k++;
   TMESH_ASSERT(k < (int)SPLICES_MAX);

@@ -51,7 +51,7 @@ void user_adopt(struct side* s, struct tmesh_stream* stream) {
 
 static void on_open(void* ctx, struct tmesh_stream* stream, const struct tmesh_open_stream* open) {
   struct side* s = ctx;
-  TMESH_ASSERT(open->protocol != TMESH_OPEN_UDP);
+  TMESH_ASSERT(stream->is_datagram == (open->protocol == TMESH_OPEN_UDP));
   if (s->world->ignores_opens && stream->id % 4 == 3) return;
   uint32_t id = stream->id;
   user_adopt(s, stream);

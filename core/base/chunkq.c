@@ -57,13 +57,30 @@ void tmesh_chunkq_clear(struct tmesh_chunkq* q) {
   q->len_bytes = 0;
 }
 
-struct tmesh_status tmesh_chunkq_append(struct tmesh_chunkq* q, const void* data, size_t n) {
-  const uint8_t* from = data;
+/* Copies n bytes to the end; `fresh` are blocks for what does not fit the tail. */
+static void fill(struct tmesh_chunkq* q, struct tmesh_block** fresh, const uint8_t* from, size_t n) {
+  q->len_bytes += n;
+  while (n > 0) {
+    if (q->tail == NULL || block_room(q->tail) == 0) {
+      struct tmesh_block* b = *fresh;
+      *fresh = b->next;
+      push_block(q, b);
+    }
+    size_t part = block_room(q->tail) < n ? block_room(q->tail) : n;
+    memcpy(q->tail->data + q->tail->end_bytes, from, part);
+    q->tail->end_bytes += (uint32_t)part;
+    from += part;
+    n -= part;
+  }
+}
+
+struct tmesh_status tmesh_chunkq_append_two(struct tmesh_chunkq* q, const void* first, size_t first_n,
+                                            const void* data, size_t n) {
   size_t room = q->tail == NULL ? 0 : block_room(q->tail);
   /* Blocks first, so that a refusal leaves the queue as it was. */
   struct tmesh_block* fresh = NULL;
   struct tmesh_block** link = &fresh;
-  for (size_t have = room; have < n; have += TMESH_BLOCK_BYTES) {
+  for (size_t have = room; have < first_n + n; have += TMESH_BLOCK_BYTES) {
     struct tmesh_block* b = tmesh_pool_get(q->pool);
     if (b == NULL) {
       while (fresh != NULL) {
@@ -76,21 +93,13 @@ struct tmesh_status tmesh_chunkq_append(struct tmesh_chunkq* q, const void* data
     *link = b;
     link = &b->next;
   }
-  size_t left = n;
-  while (left > 0) {
-    if (q->tail == NULL || block_room(q->tail) == 0) {
-      struct tmesh_block* b = fresh;
-      fresh = b->next;
-      push_block(q, b);
-    }
-    size_t part = block_room(q->tail) < left ? block_room(q->tail) : left;
-    memcpy(q->tail->data + q->tail->end_bytes, from, part);
-    q->tail->end_bytes += (uint32_t)part;
-    from += part;
-    left -= part;
-  }
-  q->len_bytes += n;
+  fill(q, &fresh, first, first_n);
+  fill(q, &fresh, data, n);
   return tmesh_ok();
+}
+
+struct tmesh_status tmesh_chunkq_append(struct tmesh_chunkq* q, const void* data, size_t n) {
+  return tmesh_chunkq_append_two(q, NULL, 0, data, n);
 }
 
 uint8_t* tmesh_chunkq_reserve(struct tmesh_chunkq* q, size_t* room_bytes) {
@@ -122,6 +131,18 @@ size_t tmesh_chunkq_peek(const struct tmesh_chunkq* q, struct tmesh_span* spans,
     count++;
   }
   return count;
+}
+
+size_t tmesh_chunkq_copy(const struct tmesh_chunkq* q, void* out, size_t n) {
+  uint8_t* to = out;
+  size_t done = 0;
+  for (const struct tmesh_block* b = q->head; b != NULL && done < n; b = b->next) {
+    size_t part = block_len(b) < n - done ? block_len(b) : n - done;
+    if (part == 0) continue;
+    memcpy(to + done, b->data + b->begin_bytes, part);
+    done += part;
+  }
+  return done;
 }
 
 void tmesh_chunkq_consume(struct tmesh_chunkq* q, size_t n) {

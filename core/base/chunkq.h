@@ -37,6 +37,9 @@ void tmesh_chunkq_clear(struct tmesh_chunkq* q);
 
 /* Copies n bytes to the end. All or nothing: NO_MEMORY (stream scope) leaves the queue unchanged. */
 TMESH_MUST_CHECK struct tmesh_status tmesh_chunkq_append(struct tmesh_chunkq* q, const void* data, size_t n);
+/* The same for two pieces, one behind the other: both or none. */
+TMESH_MUST_CHECK struct tmesh_status tmesh_chunkq_append_two(struct tmesh_chunkq* q, const void* first,
+                                                             size_t first_n, const void* data, size_t n);
 /* Room at the tail to write into directly: at least one byte, at most one block.
  * NULL when the pool refuses. Nothing is queued until commit, and no other operation
  * on this queue may come between the two. */
@@ -46,6 +49,8 @@ void tmesh_chunkq_commit(struct tmesh_chunkq* q, size_t n);
 
 /* Fills up to max spans from the front without consuming; returns how many. */
 size_t tmesh_chunkq_peek(const struct tmesh_chunkq* q, struct tmesh_span* spans, size_t max);
+/* Copies up to n bytes from the front out without consuming them; returns how many. */
+size_t tmesh_chunkq_copy(const struct tmesh_chunkq* q, void* out, size_t n);
 /* Drops n bytes from the front; n <= len_bytes. */
 void tmesh_chunkq_consume(struct tmesh_chunkq* q, size_t n);
 /* Copies up to n bytes out and consumes them; returns how many. */

@@ -116,8 +116,9 @@ static void offer_streams(struct victims* v, const struct tmesh_link* l, const s
     TMESH_ASSERT(n != NULL); /* a ring; the analyzer cannot know */
     struct tmesh_stream* s = TMESH_CONTAINER(n, struct tmesh_stream, in_all);
     if (s == keep || tmesh_stream_is_over((enum tmesh_stream_state)s->state)) continue;
+    const size_t arriving_count = l->mux.frame_stream == s ? l->mux.datagram.block_count : 0;
     const struct victim one = {.stream = s,
-                               .held_count = s->in.block_count + s->out.block_count,
+                               .held_count = s->in.block_count + s->out.block_count + arriving_count,
                                .is_stalled = is_stalled(l->loop, s->moved_us, now_us)};
     offer(v, &one);
   }

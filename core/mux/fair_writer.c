@@ -1,5 +1,6 @@
 #include "core/mux/fair_writer.h"
 
+#include "core/mux/datagram.h"
 #include "core/mux/stream.h"
 
 _Static_assert(TMESH_FRESH_MAX_BYTES <= TMESH_QUANTUM_BYTES, "an item of a fresh stream fits a round");
@@ -10,20 +11,33 @@ static bool is_fresh(const struct tmesh_stream* s) {
   return s->first_bytes < TMESH_FRESH_MAX_BYTES;
 }
 
-/* Bytes of the item at the head of s, or 0 with *is_half_close. False: nothing may be sent now. */
-static bool head_item(const struct tmesh_stream* s, uint32_t* len_bytes, bool* is_half_close) {
-  *len_bytes = 0;
-  *is_half_close = false;
+/* The item at the head of s; false: nothing may be sent now. */
+static bool head_item(const struct tmesh_stream* s, struct tmesh_send_item* item) {
+  item->len_bytes = 0;
+  item->queued_bytes = 0;
+  item->is_half_close = false;
   const bool is_open = s->state == TMESH_STREAM_OPEN || s->state == TMESH_STREAM_HALF_CLOSED_REMOTE;
   if (!is_open && !tmesh_stream_may_send_early(s)) return false;
+  if (s->out.len_bytes > 0 && s->is_datagram) {
+    if (!tmesh_datagram_is_ready(&s->out, &item->len_bytes)) return false;
+    item->queued_bytes = TMESH_DATAGRAM_PREFIX_BYTES + item->len_bytes;
+    return true;
+  }
   if (s->out.len_bytes > 0) {
     uint32_t want = is_fresh(s) ? TMESH_FRESH_MAX_BYTES - s->first_bytes : TMESH_DATA_MAX_BYTES;
     if (s->out.len_bytes < want) want = (uint32_t)s->out.len_bytes;
-    *len_bytes = tmesh_send_window_available(&s->send, want);
-    return *len_bytes > 0;
+    item->len_bytes = tmesh_send_window_available(&s->send, want);
+    item->queued_bytes = item->len_bytes;
+    return item->len_bytes > 0;
   }
-  *is_half_close = is_open && s->out_eof && !s->out_eof_pulled;
-  return *is_half_close;
+  item->is_half_close = is_open && s->out_eof && !s->out_eof_pulled;
+  return item->is_half_close;
+}
+
+/* What an item counts for. */
+static uint32_t cost(const struct tmesh_stream* s, const struct tmesh_send_item* item) {
+  return s->is_datagram && !item->is_half_close ? item->len_bytes + TMESH_FRAME_HEADER_BYTES
+                                                : item->len_bytes;
 }
 
 void tmesh_fair_writer_init(struct tmesh_fair_writer* w) {
@@ -42,7 +56,7 @@ void tmesh_fair_writer_init(struct tmesh_fair_writer* w) {
 /* Whether what s could send now is a small item too soon after another one. Times are compared by
  * their low 32 bits: a stream that is silent for 71 minutes may be held for once. */
 static bool is_too_soon(const struct tmesh_fair_writer* w, const struct tmesh_stream* s) {
-  if (w->coalesce_us == 0 || s->is_due || s->out_eof) return false;
+  if (w->coalesce_us == 0 || s->is_due || s->out_eof || s->is_datagram) return false;
   return s->out.len_bytes < TMESH_COALESCE_BELOW_BYTES && (uint32_t)w->now_us - s->small_us < w->coalesce_us;
 }
 
@@ -53,10 +67,12 @@ static void hold(struct tmesh_fair_writer* w, struct tmesh_stream* s) {
 }
 
 bool tmesh_fair_writer_update(struct tmesh_fair_writer* w, struct tmesh_stream* s) {
-  uint32_t len_bytes;
-  bool is_half_close;
+  struct tmesh_send_item item;
   uint8_t place = TMESH_PLACE_NONE;
-  if (head_item(s, &len_bytes, &is_half_close)) {
+  if (head_item(s, &item)) {
+    if (is_fresh(s) && cost(s, &item) > TMESH_FRESH_MAX_BYTES - s->first_bytes) {
+      s->first_bytes = TMESH_FRESH_MAX_BYTES;
+    }
     place = is_too_soon(w, s) ? TMESH_PLACE_HELD : is_fresh(s) ? TMESH_PLACE_FRESH : TMESH_PLACE_RING;
   }
   if (place != s->place) {
@@ -105,8 +121,11 @@ bool tmesh_fair_writer_coalesce(struct tmesh_fair_writer* w, uint32_t coalesce_u
 /* The next item of s, cut to what the link wants at once. */
 static bool next_item(const struct tmesh_fair_writer* w, const struct tmesh_stream* s,
                       struct tmesh_send_item* item) {
-  if (!head_item(s, &item->len_bytes, &item->is_half_close)) return false;
-  if (w->coalesce_us == 0 && item->len_bytes > w->item_max_bytes) item->len_bytes = w->item_max_bytes;
+  if (!head_item(s, item)) return false;
+  if (w->coalesce_us == 0 && item->len_bytes > w->item_max_bytes && !s->is_datagram) {
+    item->len_bytes = w->item_max_bytes;
+    item->queued_bytes = item->len_bytes;
+  }
   return true;
 }
 
@@ -126,9 +145,10 @@ static bool next_fresh(struct tmesh_fair_writer* w, struct tmesh_send_item* item
       tmesh_fair_writer_remove(w, s);
       continue;
     }
-    if (item->len_bytes > w->fresh_left_bytes) return false;
-    w->fresh_left_bytes -= item->len_bytes;
-    s->first_bytes = (uint16_t)(s->first_bytes + item->len_bytes);
+    const uint32_t cost_bytes = cost(s, item);
+    if (cost_bytes > w->fresh_left_bytes) return false;
+    w->fresh_left_bytes -= cost_bytes;
+    s->first_bytes = (uint16_t)(s->first_bytes + cost_bytes);
     charge(w, item);
     return true;
   }
@@ -143,7 +163,8 @@ static bool visit(struct tmesh_fair_writer* w, struct tmesh_list* front, struct 
     tmesh_fair_writer_remove(w, s);
     return false;
   }
-  if (item->len_bytes > s->deficit_bytes) {
+  const uint32_t cost_bytes = cost(s, item);
+  if (cost_bytes > s->deficit_bytes) {
     /* What is left of the deficit is kept, so that an item larger than one quantum is
      * sent after enough rounds. */
     s->deficit_bytes += TMESH_QUANTUM_BYTES;
@@ -151,7 +172,7 @@ static bool visit(struct tmesh_fair_writer* w, struct tmesh_list* front, struct 
     tmesh_list_push_back(&w->ring, front);
     return false;
   }
-  s->deficit_bytes -= item->len_bytes;
+  s->deficit_bytes -= cost_bytes;
   charge(w, item);
   return true;
 }

@@ -11,9 +11,14 @@
  * streams together get at most one quantum per round of the ring, so that many opens cannot
  * starve it.
  *
+ * A datagram is one item, never cut or joined with another. It is charged with its frame
+ * header, so that empty ones cost something; one beyond what is left of a stream's 16 KiB ends
+ * its being fresh, one beyond the quantum is sent after enough rounds.
+ *
  * Where it is asked for, small items of a stream keep a distance in time: bytes that would
  * make one too soon are held (not active) until more of them came, the stream ends or they
- * are due. Owns nothing, allocates nothing: streams carry their node, deficit and counts.
+ * are due; datagrams are not, they would gain nothing. Owns nothing, allocates nothing: streams carry their
+ * node, deficit and counts.
  */
 #ifndef TMESH_MUX_FAIR_WRITER_H
 #define TMESH_MUX_FAIR_WRITER_H
@@ -71,7 +76,8 @@ static inline bool tmesh_fair_writer_is_idle(const struct tmesh_fair_writer* w) 
 
 struct tmesh_send_item {
   struct tmesh_stream* stream;
-  uint32_t len_bytes; /* DATA payload; 0 with is_half_close */
+  uint32_t len_bytes;    /* DATA payload; 0 with is_half_close, or of an empty datagram */
+  uint32_t queued_bytes; /* what goes out of `out`: the payload, with the prefix of a datagram */
   bool is_half_close;
 };
 /* The next item, already charged; false when nothing is active. The caller takes it and

@@ -34,6 +34,7 @@ struct tmesh_status tmesh_mux_init(struct tmesh_mux* m, const struct tmesh_mux_c
   tmesh_list_init(&m->marks);
   tmesh_list_init(&m->retired);
   tmesh_fair_writer_init(&m->writer);
+  tmesh_chunkq_init(&m->datagram, m->config.pool);
   m->writer.coalesce_us = m->config.coalesce_us;
   m->next_id = 1;
   m->frame_payload = malloc(TMESH_METADATA_MAX_BYTES);
@@ -78,6 +79,7 @@ void tmesh_mux_fail(struct tmesh_mux* m, struct tmesh_status why) {
   why.scope = TMESH_SCOPE_SESSION;
   m->failed = why;
   m->frame_stream = NULL;
+  tmesh_chunkq_clear(&m->datagram);
   struct tmesh_list* node = m->all.next;
   while (node != &m->all) {
     struct tmesh_stream* s = TMESH_CONTAINER(node, struct tmesh_stream, in_all);
@@ -113,6 +115,7 @@ void tmesh_mux_close(struct tmesh_mux* m) {
   }
   TMESH_ASSERT(m->live_count == 0 && m->streams.count == 0);
   drop_control(m);
+  tmesh_chunkq_clear(&m->datagram);
   tmesh_mux_retired_free(m);
   tmesh_idmap_close(&m->streams);
   free(m->frame_payload);
@@ -124,8 +127,6 @@ void tmesh_mux_close(struct tmesh_mux* m) {
 /* What tmesh_mux_open can refuse without having allocated anything. */
 static struct tmesh_status may_open(struct tmesh_mux* m, const struct tmesh_open_params* p) {
   if (!tmesh_is_ok(m->failed) || m->is_draining) return tmesh_err_stream(TMESH_E_STATE);
-  /* Datagram queues are not part of this layer yet, and a byte stream would merge datagrams. */
-  if (p->open->protocol == TMESH_OPEN_UDP) return tmesh_err_stream(TMESH_E_UNSUPPORTED);
   if (p->is_strict && !m->config.has_open_result) return tmesh_err_stream(TMESH_E_UNSUPPORTED);
   if (m->live_count >= m->config.streams_max || m->next_id == UINT32_MAX ||
       tmesh_pool_pressure(m->config.pool) >= TMESH_PRESSURE_OPENS) {
@@ -169,8 +170,9 @@ struct tmesh_stream* tmesh_mux_open(struct tmesh_mux* m, const struct tmesh_open
   }
   s->is_opener = true;
   s->is_strict = params->is_strict;
-  s->has_early_data = s->is_strict && m->config.has_early_data;
-  s->open_window_bytes = m->config.has_flow_control ? params->window_bytes : 0;
+  s->is_datagram = params->open->protocol == TMESH_OPEN_UDP;
+  s->has_early_data = s->is_strict && m->config.has_early_data && !s->is_datagram;
+  s->open_window_bytes = m->config.has_flow_control && !s->is_datagram ? params->window_bytes : 0;
   tmesh_recv_window_init(&s->recv, s->open_window_bytes, m->config.window_threshold_bytes);
   /* The acceptor's window is never transmitted; deployed peers hold exactly this one (WIRE 1.9). */
   tmesh_send_window_init(&s->send, s->open_window_bytes > 0 ? TMESH_WINDOW_INITIAL_BYTES : 0,

@@ -15,6 +15,7 @@
 #define TMESH_MUX_MUX_H
 
 #include "core/base/idmap.h"
+#include "core/mux/datagram.h"
 #include "core/mux/fair_writer.h"
 #include "core/mux/growth.h"
 #include "core/mux/stream.h"
@@ -100,7 +101,9 @@ struct tmesh_mux_config {
   uint32_t violations_max;       /* window violations within violations_period_us that end the link (E5);
                                     0 = TMESH_WINDOW_VIOLATIONS_MAX */
   uint64_t violations_period_us; /* 0 = TMESH_WINDOW_VIOLATIONS_PERIOD_US */
-  uint32_t inbound_max_bytes;    /* of a stream without windows: beyond it that stream is reset (E2) */
+  uint32_t inbound_max_bytes;    /* of a stream without windows: beyond it that stream is reset (E2);
+                                    of a udp stream: what does not fit is dropped. A datagram counts
+                                    with its prefix (core/mux/datagram.h) */
   uint32_t outbound_max_bytes;   /* >= the window the peer grants (W1) */
   uint32_t streams_max;          /* live streams on this link; beyond it opens get queue_full */
   uint32_t coalesce_us;          /* small DATA frames of a stream keep this distance; 0 = none. An agent's
@@ -116,6 +119,7 @@ struct tmesh_mux_stats {
   uint64_t windows_grown_count;  /* steps: a window became twice as large */
   uint64_t windows_shrunk_count; /* a grown window is back at 262144 */
   uint64_t memory_resets_count;
+  uint64_t datagrams_dropped_count; /* no room, no memory or too large; in either direction (E2) */
   uint64_t stream_errors_count[TMESH_CODE_COUNT];
 };
 
@@ -171,6 +175,7 @@ struct tmesh_mux {
   struct tmesh_stream* frame_stream; /* DATA target, NULL = skip the payload */
   uint8_t* frame_payload; /* assembly of non-DATA payloads; TMESH_METADATA_MAX_BYTES, allocated at init */
   size_t frame_payload_len_bytes;
+  struct tmesh_chunkq datagram; /* of frame_stream, while its frame comes in several pieces */
 
   /* batch in flight: what the last pull took; TMESH_BATCH_MAX_ITEMS, allocated at init */
   struct tmesh_batch_record* batch;
@@ -203,9 +208,9 @@ struct tmesh_open_params {
 /* A new stream in state opening (strict) or open (legacy), OPEN_STREAM queued.
  * NULL with *why (stream scope) = LIMIT (streams_max, ids used up or
  * 90 % of the pool in use), STATE (draining,
- * failed), UNSUPPORTED (udp; strict without has_open_result), INVALID or TOO_LARGE
+ * failed), UNSUPPORTED (strict without has_open_result), INVALID or TOO_LARGE
  * (open does not encode) or NO_MEMORY. The caller attaches it. Windows asked for on a
- * link without them are left out. */
+ * link without them, or for udp, are left out. */
 struct tmesh_stream* tmesh_mux_open(struct tmesh_mux* m, const struct tmesh_open_params* params,
                                     struct tmesh_status* why);
 

@@ -81,12 +81,14 @@ static void refuse(struct tmesh_mux* m, const struct tmesh_frame_header* h, bool
   tmesh_mux_stream_mark(s, is_strict ? TMESH_MARK_OPEN_RESULT : TMESH_MARK_RESET);
 }
 
-static struct tmesh_stream* install(struct tmesh_mux* m, const struct tmesh_frame_header* h, bool is_strict) {
+static struct tmesh_stream* install(struct tmesh_mux* m, const struct tmesh_frame_header* h, bool is_strict,
+                                    bool is_datagram) {
   struct tmesh_stream* s = tmesh_mux_stream_new(m, h->stream_id);
   if (s == NULL) return NULL;
-  bool has_windows = m->config.has_flow_control && h->window_bytes > 0;
+  bool has_windows = m->config.has_flow_control && h->window_bytes > 0 && !is_datagram;
   s->is_strict = is_strict;
-  s->has_early_data = is_strict && m->config.has_early_data;
+  s->is_datagram = is_datagram;
+  s->has_early_data = is_strict && m->config.has_early_data && !is_datagram;
   /* Not the configured window: the opener assumes exactly this one (requirement E3). */
   tmesh_recv_window_init(&s->recv, has_windows ? TMESH_WINDOW_INITIAL_BYTES : 0,
                          m->config.window_threshold_bytes);
@@ -129,18 +131,12 @@ struct tmesh_status tmesh_mux_accept(struct tmesh_mux* m, const struct tmesh_fra
     refuse(m, h, is_strict, tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR, false));
     return tmesh_ok();
   }
-  if (open.protocol == TMESH_OPEN_UDP) {
-    m->stats.stream_errors_count[TMESH_E_UNSUPPORTED]++;
-    refuse(m, h, is_strict,
-           tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_UNSUPPORTED_CAPABILITY, false));
-    return tmesh_ok();
-  }
   if (m->live_count >= m->config.streams_max || tmesh_pool_pressure(m->config.pool) >= TMESH_PRESSURE_OPENS) {
     m->stats.queue_full_count++;
     refuse(m, h, is_strict, tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true));
     return tmesh_ok();
   }
-  struct tmesh_stream* s = install(m, h, is_strict);
+  struct tmesh_stream* s = install(m, h, is_strict, open.protocol == TMESH_OPEN_UDP);
   if (s == NULL) {
     m->stats.stream_errors_count[TMESH_E_NO_MEMORY]++;
     tmesh_mux_reset_unknown(m, h->stream_id);

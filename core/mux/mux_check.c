@@ -8,6 +8,8 @@ static bool has_item(const struct tmesh_stream* s) {
            tmesh_send_window_available(&s->send, 1) > 0;
   }
   if (s->state != TMESH_STREAM_OPEN && s->state != TMESH_STREAM_HALF_CLOSED_REMOTE) return false;
+  uint32_t len_bytes;
+  if (s->out.len_bytes > 0 && s->is_datagram) return tmesh_datagram_is_ready(&s->out, &len_bytes);
   if (s->out.len_bytes > 0) return tmesh_send_window_available(&s->send, 1) > 0;
   return s->out_eof && !s->out_eof_pulled;
 }
@@ -54,7 +56,12 @@ void tmesh_stream_check(const struct tmesh_stream* s) {
     TMESH_ASSERT(s->early_in_bytes <= early_bytes && s->in.len_bytes <= s->early_in_bytes);
     TMESH_ASSERT(s->first_bytes + s->out.len_bytes <= early_bytes);
   }
-  TMESH_ASSERT(s->deficit_bytes <= TMESH_DATAGRAM_MAX_BYTES + TMESH_QUANTUM_BYTES);
+  /* What is charged for the largest item was not there a visit ago. */
+  TMESH_ASSERT(s->deficit_bytes < TMESH_FRAME_HEADER_BYTES + TMESH_DATAGRAM_MAX_BYTES + TMESH_QUANTUM_BYTES);
+  if (s->is_datagram) {
+    TMESH_ASSERT(!s->recv.is_limited && !s->send.is_limited && !s->has_early_data);
+    tmesh_datagram_check(&s->out, !s->out_eof); /* of `in` a splice may have taken a part of the first one */
+  }
   TMESH_ASSERT(tmesh_list_linked(&s->in_marks) == (s->marks != 0));
   TMESH_ASSERT(((s->marks & TMESH_MARK_OPEN) != 0) == (s->open_payload != NULL));
   TMESH_ASSERT(((s->marks & TMESH_MARK_WINDOW_UPDATE) != 0) == (s->update_bytes != 0));
@@ -95,6 +102,8 @@ void tmesh_mux_check(const struct tmesh_mux* m) {
     if (!tmesh_mux_stream_over(s)) TMESH_ASSERT(s->batched_bytes == batched_bytes(m, s->id));
     if (!tmesh_is_ok(m->failed)) TMESH_ASSERT(tmesh_mux_stream_over(s) && s->marks == 0 && !s->is_released);
   }
+  tmesh_chunkq_check(&m->datagram);
+  TMESH_ASSERT(m->datagram.len_bytes == 0 || (m->frame_stream != NULL && m->frame_stream->is_datagram));
   TMESH_ASSERT(streams == m->streams.count && live == m->live_count && marked == m->marks_count);
   TMESH_ASSERT(m->live_count <= m->config.streams_max);
   for (const struct tmesh_list* n = m->writer.fresh.next; n != &m->writer.fresh; n = n->next) linked++;

@@ -42,12 +42,30 @@ static struct tmesh_status receive_bytes(struct tmesh_stream* s, uint32_t n) {
   return tmesh_recv_window_receive(&s->recv, n);
 }
 
+static void drop_datagram(struct tmesh_mux* m) {
+  m->frame_stream = NULL;
+  tmesh_chunkq_clear(&m->datagram);
+  m->stats.datagrams_dropped_count++;
+}
+
+/* The newest datagram goes when there is no room; the stream never (requirement E2). */
+static void begin_datagram(struct tmesh_mux* m, struct tmesh_stream* s, uint32_t n) {
+  m->frame_stream = s;
+  bool fits = n <= TMESH_DATAGRAM_MAX_BYTES &&
+              s->in.len_bytes + TMESH_DATAGRAM_PREFIX_BYTES + n <= m->config.inbound_max_bytes;
+  if (!fits) drop_datagram(m);
+}
+
 static struct tmesh_status begin_data(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
   struct tmesh_stream* s = find(m, h);
   if (s == NULL) return tmesh_ok();
   bool is_allowed = is_early(s) ? h->length_bytes <= TMESH_EARLY_DATA_MAX_BYTES - s->early_in_bytes
                                 : is_legal(s, TMESH_EV_DATA_IN);
   if (!is_allowed) return tmesh_mux_stream_fail(s, tmesh_err_stream(TMESH_E_STATE));
+  if (s->is_datagram) {
+    begin_datagram(m, s, h->length_bytes);
+    return tmesh_ok();
+  }
   struct tmesh_status st = receive_bytes(s, h->length_bytes);
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
   if (is_early(s)) s->early_in_bytes = (uint16_t)(s->early_in_bytes + h->length_bytes);
@@ -159,15 +177,52 @@ struct tmesh_status tmesh_mux_frame_header(struct tmesh_mux* m, const struct tme
   return h->type == TMESH_FRAME_DATA ? begin_data(m, h) : tmesh_ok();
 }
 
-/* Others may give memory back once. */
-static struct tmesh_status append(struct tmesh_stream* s, const uint8_t* data, size_t n) {
+/* To a queue of s. Others may give memory back once. */
+static struct tmesh_status append(struct tmesh_stream* s, struct tmesh_chunkq* q, const uint8_t* prefix,
+                                  size_t prefix_n, const uint8_t* data, size_t n) {
   struct tmesh_mux* m = s->mux;
-  struct tmesh_status st = tmesh_chunkq_append(&s->in, data, n);
+  struct tmesh_status st = tmesh_chunkq_append_two(q, prefix, prefix_n, data, n);
   if (tmesh_is_ok(st) || m->config.events->on_memory_full == NULL) return st;
   m->config.events->on_memory_full(m->config.events_ctx, s);
   if (!tmesh_is_ok(m->failed)) return st;
   TMESH_ASSERT(m->frame_stream == s);
-  return tmesh_chunkq_append(&s->in, data, n);
+  return tmesh_chunkq_append_two(q, prefix, prefix_n, data, n);
+}
+
+/* A piece of a datagram. One that comes in a single piece goes where it belongs at once; what
+ * comes in several waits beside the stream until the last one is there, because `in` holds whole
+ * datagrams and may be read at any time. */
+static struct tmesh_status datagram_piece(struct tmesh_mux* m, const uint8_t* data, size_t n) {
+  struct tmesh_stream* s = m->frame_stream;
+  uint8_t prefix[TMESH_DATAGRAM_PREFIX_BYTES];
+  const bool is_first = m->datagram.len_bytes == 0;
+  const bool is_whole = n == m->frame.length_bytes;
+  tmesh_datagram_prefix(prefix, m->frame.length_bytes);
+  if (is_first || s->in.len_bytes == 0) s->moved_us = m->now_us;
+  struct tmesh_status st =
+      append(s, is_whole ? &s->in : &m->datagram, prefix, is_first ? sizeof prefix : 0, data, n);
+  if (!tmesh_is_ok(m->failed)) return m->failed;
+  if (!tmesh_is_ok(st)) {
+    drop_datagram(m);
+    return tmesh_ok();
+  }
+  m->stats.data_bytes_in += n;
+  if (!is_whole) return tmesh_ok();
+  m->frame_stream = NULL;
+  tmesh_mux_stream_event(s, TMESH_STREAM_EV_READABLE);
+  return tmesh_ok();
+}
+
+static struct tmesh_status datagram_end(struct tmesh_mux* m) {
+  struct tmesh_stream* s = m->frame_stream;
+  if (m->frame.length_bytes == 0) return datagram_piece(m, NULL, 0);
+  const size_t n = TMESH_DATAGRAM_PREFIX_BYTES + (size_t)m->frame.length_bytes;
+  TMESH_ASSERT(m->datagram.len_bytes == n);
+  /* Whole blocks need no memory: they go by pointer where a copy is refused. */
+  TMESH_ASSERT(tmesh_chunkq_move(&s->in, &m->datagram, n) == n);
+  m->frame_stream = NULL;
+  tmesh_mux_stream_event(s, TMESH_STREAM_EV_READABLE);
+  return tmesh_ok();
 }
 
 struct tmesh_status tmesh_mux_frame_payload(struct tmesh_mux* m, const uint8_t* data, size_t n) {
@@ -183,8 +238,9 @@ struct tmesh_status tmesh_mux_frame_payload(struct tmesh_mux* m, const uint8_t* 
   }
   struct tmesh_stream* s = m->frame_stream;
   if (s == NULL) return tmesh_ok();
+  if (s->is_datagram) return datagram_piece(m, data, n);
   if (s->in.len_bytes == 0) s->moved_us = m->now_us;
-  struct tmesh_status st = append(s, data, n);
+  struct tmesh_status st = append(s, &s->in, NULL, 0, data, n);
   if (!tmesh_is_ok(m->failed)) return m->failed;
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
   m->stats.data_bytes_in += n;
@@ -196,6 +252,10 @@ struct tmesh_status tmesh_mux_frame_end(struct tmesh_mux* m) {
   if (!tmesh_is_ok(m->failed)) return m->failed;
   TMESH_ASSERT(m->is_in_frame);
   m->is_in_frame = false;
+  if (m->frame_stream != NULL && m->frame_stream->is_datagram) {
+    struct tmesh_status st = datagram_end(m);
+    if (!tmesh_is_ok(st)) return st;
+  }
   m->frame_stream = NULL;
   const struct tmesh_frame_header* h = &m->frame;
   switch (h->type) {

@@ -182,14 +182,15 @@ static bool pull_data(struct tmesh_mux* m, struct tmesh_sink* sink, size_t* done
     struct tmesh_frame_header h = {
         .type = TMESH_FRAME_DATA, .stream_id = s->id, .length_bytes = item.len_bytes};
     uint8_t* at = begin(m, sink, h, done_bytes);
+    tmesh_chunkq_consume(&s->out, item.queued_bytes - item.len_bytes);
     TMESH_ASSERT(tmesh_chunkq_read(&s->out, at, item.len_bytes) == item.len_bytes);
     sink->end(sink->ctx);
     tmesh_send_window_take(&s->send, item.len_bytes);
-    s->batched_bytes += item.len_bytes;
+    s->batched_bytes += item.queued_bytes;
     s->moved_us = m->now_us;
     m->stats.data_bytes_out += item.len_bytes;
   }
-  record(m, s->id, item.len_bytes);
+  record(m, s->id, item.queued_bytes);
   tmesh_fair_writer_update(&m->writer, s);
   return true;
 }

@@ -1,4 +1,4 @@
-/* The byte mover between two ends, and the only caller of "consumed".
+/* The byte mover between two ends, which says when bytes are consumed.
  *
  * An end is a stream of a mux or a socket (core/loop/tcp). Bytes that arrived at
  * one end move by pointer into the other end's outbound queue as far as that has

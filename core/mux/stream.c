@@ -11,6 +11,13 @@ void tmesh_stream_attach(struct tmesh_stream* s, void* user, tmesh_stream_event_
   if (s->events != 0) tmesh_mux_stream_event(s, 0);
 }
 
+void tmesh_stream_detach(struct tmesh_stream* s) {
+  TMESH_ASSERT(!s->is_released);
+  s->user = NULL;
+  s->on_event = NULL;
+  tmesh_list_remove(&s->in_events);
+}
+
 /* Bytes, credit or the state changed: schedules the stream and wakes an idle link. */
 static void reschedule(struct tmesh_stream* s) {
   tmesh_mux_schedule(s);
@@ -56,6 +63,7 @@ void tmesh_stream_out_added(struct tmesh_stream* s) {
 }
 
 size_t tmesh_stream_write(struct tmesh_stream* s, const void* data, size_t n) {
+  TMESH_ASSERT(!s->is_datagram);
   size_t room = tmesh_stream_out_room(s);
   if (n > room) n = room;
   if (n == 0 || !tmesh_is_ok(tmesh_chunkq_append(&s->out, data, n))) return 0;

@@ -1,5 +1,10 @@
 /* One stream of a mux: state, two byte queues, two windows, pending marks.
  *
+ * A stream of protocol udp carries datagrams (core/mux/datagram.h says how its queues look). It
+ * has no windows whatever the peer says: deployed clients announce one and never return credit
+ * (LESSONS Z1). What does not fit into a queue is dropped whole, the newest datagram first,
+ * and counted; the stream goes on (requirement E2).
+ *
  * Memory: allocated by the mux (slab), freed by the mux when BOTH the protocol is
  * done with it (over, nothing pending to send, nothing in the batch) and its user
  * called tmesh_stream_release(). Until release the user's pointer stays valid,
@@ -64,6 +69,7 @@ struct tmesh_stream {
   uint8_t state; /* enum tmesh_stream_state */
   bool is_opener;
   bool is_strict;
+  bool is_datagram;      /* protocol udp: the queues hold datagrams, there are no windows */
   bool is_released;      /* the user let go; only ever true of a stream that is over */
   bool has_early_data;   /* negotiated when it began: DATA may come before the answer */
   bool waits_for_answer; /* a splice found no room because it is opening */
@@ -118,6 +124,8 @@ struct tmesh_stream {
  * Events that came before are kept and delivered then. May be called again to hand
  * the stream to another owner. */
 void tmesh_stream_attach(struct tmesh_stream* s, void* user, tmesh_stream_event_fn fn);
+/* Nobody listens until the next attach; events wait for it. */
+void tmesh_stream_detach(struct tmesh_stream* s);
 
 /* Whether bytes in `out` may leave although the open is not answered. */
 static inline bool tmesh_stream_may_send_early(const struct tmesh_stream* s) {
@@ -139,13 +147,14 @@ void tmesh_stream_answer(struct tmesh_stream* s, const struct tmesh_open_result*
 size_t tmesh_stream_out_room(const struct tmesh_stream* s);
 /* Bytes were put at the end of s->out by chunkq calls: schedules them. */
 void tmesh_stream_out_added(struct tmesh_stream* s);
-/* Copies at most tmesh_stream_out_room() bytes; returns how many were taken. */
+/* Copies at most tmesh_stream_out_room() bytes; returns how many were taken. Not for datagrams. */
 size_t tmesh_stream_write(struct tmesh_stream* s, const void* data, size_t n);
 /* HALF_CLOSE in data order. Idempotent. While opening it waits for the answer, also behind early data. */
 void tmesh_stream_finish(struct tmesh_stream* s);
 
 /* n bytes taken from s->in have really left for the next link or socket: returns
- * credit to the peer when due (requirement E3). The only caller is splice. */
+ * credit to the peer when due (requirement E3). The only callers are splice, for
+ * datagrams tmesh_stream_take_datagram(), and for HTTP messages the client's HttpLocal. */
 void tmesh_stream_consumed(struct tmesh_stream* s, size_t n);
 
 /* Ends the stream with RESET (or silently if OPEN was not pulled yet, or the peer

@@ -85,7 +85,10 @@ bool tmesh_mux_stream_end(struct tmesh_stream* s, enum tmesh_stream_event event,
   bool is_known_to_peer = (s->marks & TMESH_MARK_OPEN) == 0;
   TMESH_ASSERT(tmesh_mux_stream_step(s, event) && tmesh_mux_stream_over(s));
   s->over = why;
-  if (m->frame_stream == s) m->frame_stream = NULL;
+  if (m->frame_stream == s) {
+    m->frame_stream = NULL;
+    tmesh_chunkq_clear(&m->datagram);
+  }
   tmesh_fair_writer_remove(&m->writer, s);
   tmesh_mux_stream_unmark_all(s);
   tmesh_chunkq_clear(&s->in);

@@ -28,6 +28,7 @@ static void note_data(struct sim_side* s, struct sim_seen* o, uint64_t n) {
  * turn), but for first bytes, of which there is at most one quantum per round. */
 static void note_served(struct sim_side* s, struct sim_seen* o, uint64_t n_bytes) {
   int d = s->direction;
+  if (o->is_udp) return; /* a turn is so many bytes there, and one datagram may take several turns */
   bool is_fresh = o->data_bytes[d] <= TMESH_FRESH_MAX_BYTES;
   if (is_fresh) s->fresh_bytes += n_bytes;
   for (const struct tmesh_list* n = s->mux.writer.ring.next; n != &s->mux.writer.ring && !is_fresh;
@@ -35,7 +36,7 @@ static void note_served(struct sim_side* s, struct sim_seen* o, uint64_t n_bytes
     if (n == &s->mux.writer.round) continue;
     const struct tmesh_stream* other = TMESH_CONTAINER(n, const struct tmesh_stream, in_active);
     struct sim_seen* w = seen_of(s->link, other->id);
-    if (w != o && w->waiting_since[d] != 0) SIM_CHECK(o->last_served[d] < w->waiting_since[d]);
+    if (w != o && !w->is_udp && w->waiting_since[d] != 0) SIM_CHECK(o->last_served[d] < w->waiting_since[d]);
   }
   if (!is_fresh && o->waiting_since[d] != 0) {
     SIM_CHECK(s->fresh_bytes - o->fresh_before[d] <= 2 * (uint64_t)TMESH_QUANTUM_BYTES);
@@ -67,6 +68,11 @@ static uint64_t growth_bytes(const struct sim_side* s, const struct sim_seen* o)
   return max_bytes > first_bytes ? max_bytes - first_bytes : 0;
 }
 
+static bool is_datagram_stream(struct sim_side* s, uint32_t id) {
+  const struct tmesh_stream* stream = tmesh_idmap_get(&s->mux.streams, id);
+  return stream != NULL && stream->is_datagram;
+}
+
 static void observe_sent(struct sim_side* s, const struct tmesh_frame_header* h) {
   if (h->stream_id == 0) return;
   int d = s->direction;
@@ -80,13 +86,16 @@ static void observe_sent(struct sim_side* s, const struct tmesh_frame_header* h)
       o->is_open = true;
       o->is_strict = (h->flags & TMESH_FLAG_STRICT_OPEN) != 0;
       o->has_windows = h->window_bytes > 0;
+      o->is_udp = is_datagram_stream(s, h->stream_id);
+      if (o->is_udp) SIM_CHECK(!o->has_windows);
       o->credit_bytes[0] = TMESH_WINDOW_INITIAL_BYTES;
       o->credit_bytes[1] = h->window_bytes;
       o->first_bytes[0] = o->has_windows ? o->credit_bytes[0] : 0;
       o->first_bytes[1] = o->credit_bytes[1];
       break;
     case TMESH_FRAME_DATA:
-      SIM_CHECK(h->length_bytes > 0 && h->length_bytes <= TMESH_DATA_MAX_BYTES);
+      SIM_CHECK(o->is_udp ? h->length_bytes <= TMESH_DATAGRAM_MAX_BYTES
+                          : h->length_bytes > 0 && h->length_bytes <= TMESH_DATA_MAX_BYTES);
       note_data(s, o, h->length_bytes);
       note_served(s, o, h->length_bytes);
       break;

@@ -14,7 +14,7 @@
 
 /* What the wire saw of one stream; direction 0 = opener to acceptor. */
 struct sim_seen {
-  bool is_open, is_strict, has_windows;
+  bool is_open, is_strict, has_windows, is_udp;
   bool is_result_sent, is_result_delivered;
   uint64_t data_bytes[2];
   uint64_t early_bytes;        /* DATA of the opener before OPEN_RESULT was delivered */

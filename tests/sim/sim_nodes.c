@@ -82,6 +82,28 @@ void sim_client_event(void* user, struct tmesh_stream* stream, unsigned events) 
   tmesh_splice_stream_event(&s->splice[SIM_CLIENT], 1, stream, events);
 }
 
+/* --- datagrams: at the client and at the agent ------------------------------------------------ */
+
+void sim_udp_settle(struct sim_stream* s, struct tmesh_stream** stream) {
+  const struct tmesh_stream* t = *stream;
+  (void)s;
+  if (t != NULL && tmesh_stream_is_done(t) && tmesh_stream_all_written(t) && t->in.len_bytes == 0) {
+    release(stream);
+  }
+}
+
+void sim_udp_event(void* user, struct tmesh_stream* stream, unsigned events) {
+  struct sim_stream* s = user;
+  struct tmesh_stream** mine = stream == s->client ? &s->client : &s->agent;
+  SIM_CHECK(stream == *mine);
+  if ((events & TMESH_STREAM_EV_OVER) != 0) {
+    if (mine == &s->agent) s->dials_at_us = 0;
+    release(mine);
+    return;
+  }
+  sim_udp_settle(s, mine);
+}
+
 /* --- hub ----------------------------------------------------------------------------------- */
 
 static struct sim_world* world_of(void* ctx) {
@@ -146,8 +168,9 @@ static void hub_on_open(void* ctx, struct tmesh_stream* stream, const struct tme
 void sim_hub_open_now(struct sim_stream* s) {
   struct sim_world* w = s->world;
   s->hub_opens_at_us = 0;
-  struct tmesh_open_stream open = {
-      .protocol = TMESH_OPEN_TCP, .target_host = "target.test", .target_port = (uint16_t)(s->number + 1)};
+  struct tmesh_open_stream open = {.protocol = s->is_udp ? TMESH_OPEN_UDP : TMESH_OPEN_TCP,
+                                   .target_host = "target.test",
+                                   .target_port = (uint16_t)(s->number + 1)};
   struct tmesh_open_params params = {&open, s->is_strict, s->has_windows ? w->config.hub_window_bytes : 0};
   struct tmesh_status why;
   s->hub_out = tmesh_mux_open(&w->link[1].side[0].mux, &params, &why);
@@ -186,7 +209,7 @@ static void agent_on_open(void* ctx, struct tmesh_stream* stream, const struct t
   struct sim_stream* s = stream_of(w, open);
   SIM_CHECK(s->agent == NULL);
   s->agent = stream;
-  tmesh_stream_attach(stream, s, agent_event);
+  tmesh_stream_attach(stream, s, s->is_udp ? sim_udp_event : agent_event);
   s->dials_at_us = w->now_us + 1 + sim_below(&w->rng, w->config.dial_delay_us + 1);
 }
 
@@ -202,6 +225,10 @@ void sim_agent_dial_now(struct sim_stream* s) {
         tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_CONNECTION_REFUSED, false);
     tmesh_stream_answer(s->agent, &no);
     release(&s->agent);
+    return;
+  }
+  if (s->is_udp) {
+    tmesh_stream_answer(s->agent, &ok);
     return;
   }
   s->target.is_started = true;

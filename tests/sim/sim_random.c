@@ -7,6 +7,7 @@ struct plan {
   unsigned streams;
   unsigned disturb_percent; /* of the steps at which something is done, in 1/100 of a percent */
   unsigned cut_percent;     /* chance that a link is cut at all */
+  unsigned udp_percent;
   bool allows_windowless;
 };
 
@@ -65,8 +66,23 @@ static void pick_end(struct sim_rng* r, struct sim_end* e) {
   if (e->total_bytes < 5000 && sim_chance(r, 50)) e->read_max_bytes = (size_t)sim_range(r, 100, 2000);
 }
 
+static void open_udp(struct sim_world* w) {
+  struct sim_rng* r = &w->rng;
+  struct sim_stream* s = sim_world_open_udp(w, sim_below(r, 200), sim_below(r, 200));
+  struct sim_udp* ends[2] = {&s->local_udp, &s->target_udp};
+  for (int i = 0; i < 2; i++) {
+    if (sim_chance(r, 60)) ends[i]->send_gap_us = sim_below(r, 20000);
+    if (sim_chance(r, 60)) ends[i]->take_gap_us = sim_below(r, 20000);
+  }
+  s->is_refused_by_agent = sim_chance(r, 8);
+}
+
 static void open_one(struct sim_world* w, const struct plan* plan) {
   struct sim_rng* r = &w->rng;
+  if (sim_below(r, 100) < plan->udp_percent) {
+    open_udp(w);
+    return;
+  }
   bool has_windows = !plan->allows_windowless || sim_chance(r, 70);
   struct sim_stream* s = sim_world_open(w, sim_chance(r, 70), has_windows, pick_size(w), pick_size(w));
   pick_end(r, &s->local);
@@ -105,6 +121,7 @@ static void disturb(struct sim_world* w) {
 /* What all seeds together have gone through: a run that never does is not worth its time. */
 static struct {
   uint64_t grown, shrunk, early_bytes, refused_opens, memory_resets, cuts, complete;
+  uint64_t datagrams, datagrams_lost;
 } seen;
 
 static void add_stats(const struct sim_world* w) {
@@ -121,6 +138,20 @@ static void add_stats(const struct sim_world* w) {
   }
 }
 
+/* Datagrams are lost where the muxes say so and nowhere else. */
+static void check_losses(const struct sim_world* w, bool is_undisturbed) {
+  uint64_t tried = 0, received = 0, dropped = 0;
+  for (unsigned i = 0; i < w->streams_count; i++) {
+    const struct sim_stream* s = &w->streams[i];
+    tried += s->local_udp.tried_count + s->target_udp.tried_count;
+    received += s->local_udp.received_count + s->target_udp.received_count;
+  }
+  for (int i = 0; i < 4; i++) dropped += w->link[i / 2].side[i % 2].mux.stats.datagrams_dropped_count;
+  if (is_undisturbed) SIM_CHECK(tried - received == dropped);
+  seen.datagrams += received;
+  seen.datagrams_lost += dropped;
+}
+
 /* Streams without windows may be reset for backpressure, any when the pool is empty; nothing else
  * may end by itself. */
 static void check_outcome(struct sim_world* w, bool was_cut) {
@@ -135,9 +166,15 @@ static void check_outcome(struct sim_world* w, bool was_cut) {
     if (w->pool[i].refused_count > 0) is_short = true;
   }
   add_stats(w);
+  bool is_undisturbed = !was_cut && !is_short;
+  for (unsigned i = 0; i < w->streams_count; i++) {
+    if (w->streams[i].is_disturbed || w->streams[i].is_refused_by_agent) is_undisturbed = false;
+  }
+  check_losses(w, is_undisturbed);
   for (unsigned i = 0; i < w->streams_count; i++) {
     struct sim_stream* s = &w->streams[i];
-    bool may_fail = s->is_disturbed || was_cut || (!s->has_windows && backpressure > 0) || is_short;
+    bool may_fail =
+        s->is_disturbed || was_cut || (!s->has_windows && !s->is_udp && backpressure > 0) || is_short;
     if (!may_fail) sim_stream_check_complete(s);
     if (!may_fail && !s->is_refused_by_agent) seen.complete++;
   }
@@ -162,6 +199,7 @@ static void run_seed(uint64_t seed) {
   struct plan plan = {.streams = (unsigned)sim_range(&r, 1, 10),
                       .disturb_percent = sim_chance(&r, 50) ? 0 : (unsigned)sim_range(&r, 10, 200),
                       .cut_percent = 15,
+                      .udp_percent = sim_chance(&r, 40) ? (unsigned)sim_range(&r, 10, 100) : 0,
                       .allows_windowless = sim_chance(&r, 40)};
   uint64_t cut_at_step = sim_chance(&r, plan.cut_percent) ? sim_range(&r, 1, 2000) : 0;
   uint64_t squeeze_at_step =
@@ -197,15 +235,17 @@ int main(int argc, char** argv) {
   }
   printf(
       "%llu seeds, %llu steps: %llu streams complete, %llu windows grown, %llu shrunk, %llu early bytes, "
-      "%llu opens refused, %llu streams reset for memory, %llu cuts\n",
+      "%llu opens refused, %llu streams reset for memory, %llu cuts, %llu datagrams and %llu lost\n",
       (unsigned long long)last + 1 - first, (unsigned long long)steps, (unsigned long long)seen.complete,
       (unsigned long long)seen.grown, (unsigned long long)seen.shrunk, (unsigned long long)seen.early_bytes,
       (unsigned long long)seen.refused_opens, (unsigned long long)seen.memory_resets,
-      (unsigned long long)seen.cuts);
+      (unsigned long long)seen.cuts, (unsigned long long)seen.datagrams,
+      (unsigned long long)seen.datagrams_lost);
   fflush(stdout);
   if (last - first >= 199) {
     SIM_CHECK(seen.complete > 0 && seen.grown > 0 && seen.shrunk > 0 && seen.early_bytes > 0);
     SIM_CHECK(seen.refused_opens > 0 && seen.memory_resets > 0 && seen.cuts > 0);
+    SIM_CHECK(seen.datagrams > 0 && seen.datagrams_lost > 0);
   }
   return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "sim_end.h"
 #include "sim_link.h"
+#include "sim_udp.h"
 
 #define SIM_WORLD_STREAMS_MAX 2100
 
@@ -18,6 +19,8 @@ struct sim_stream {
   struct sim_world* world;
   unsigned number;
   struct sim_end local, target;
+  bool is_udp; /* then these two instead */
+  struct sim_udp local_udp, target_udp;
   struct tmesh_stream *client, *hub_in, *hub_out, *agent; /* NULL when released */
   struct tmesh_splice splice[SIM_HOPS];
   bool has_splice[SIM_HOPS];
@@ -64,6 +67,8 @@ void sim_world_init(struct sim_world* w, const struct sim_world_config* config, 
 /* A new connection at the client. Both ends exist; set them up before the next step. */
 struct sim_stream* sim_world_open(struct sim_world* w, bool is_strict, bool has_windows, uint64_t up_bytes,
                                   uint64_t down_bytes);
+/* A new association at the client, of so many datagrams each way. */
+struct sim_stream* sim_world_open_udp(struct sim_world* w, uint64_t up_count, uint64_t down_count);
 /* One step: one actor that can act, chosen at random, or the clock jumps. False: nothing is left to happen.
  */
 bool sim_world_step(struct sim_world* w);
@@ -90,6 +95,10 @@ extern const struct tmesh_mux_events sim_client_events, sim_hub_in_events, sim_h
     sim_agent_events;
 void sim_client_opened(struct sim_stream* s);
 void sim_client_event(void* user, struct tmesh_stream* stream, unsigned events);
+/* An end of a udp stream at the client and at the agent. */
+void sim_udp_event(void* user, struct tmesh_stream* stream, unsigned events);
+/* Its stream goes when both directions ended and everything was taken. */
+void sim_udp_settle(struct sim_stream* s, struct tmesh_stream** stream);
 void sim_hub_open_now(struct sim_stream* s);
 void sim_agent_dial_now(struct sim_stream* s);
 

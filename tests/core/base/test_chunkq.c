@@ -137,6 +137,46 @@ static void append_is_all_or_nothing_at_every_refused_block(void** state) {
   }
 }
 
+static void append_two_takes_both_pieces_or_none(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_chunkq q;
+  uint8_t out[64];
+  tmesh_pool_init(&pool, 2 * BLOCK, 0);
+  tmesh_chunkq_init(&q, &pool);
+  assert_int_equal(tmesh_chunkq_append_two(&q, "abcd", 4, "efg", 3).code, TMESH_OK);
+  assert_int_equal(tmesh_chunkq_append_two(&q, "hi", 2, NULL, 0).code, TMESH_OK);
+  /* The first piece would find room, the second not. */
+  assert_int_equal(tmesh_chunkq_append_two(&q, "xyz", 3, pattern, 2 * BLOCK).code, TMESH_E_NO_MEMORY);
+  tmesh_chunkq_check(&q);
+  assert_int_equal(q.len_bytes, 9);
+  assert_int_equal(tmesh_chunkq_append_two(&q, pattern, 4, pattern + 4, 2 * BLOCK - 13).code, TMESH_OK);
+  assert_int_equal(q.block_count, 2);
+  assert_int_equal(tmesh_chunkq_read(&q, out, 9), 9);
+  assert_memory_equal(out, "abcdefghi", 9);
+  tmesh_chunkq_clear(&q);
+  tmesh_pool_close(&pool);
+}
+
+static void copy_crosses_blocks_and_consumes_nothing(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_chunkq q;
+  uint8_t out[64];
+  tmesh_pool_init(&pool, 4 * BLOCK, 0);
+  tmesh_chunkq_init(&q, &pool);
+  append(&q, BLOCK + 10);
+  tmesh_chunkq_consume(&q, BLOCK - 20);
+  assert_int_equal(tmesh_chunkq_copy(&q, out, 25), 25);
+  assert_memory_equal(out, pattern + BLOCK - 20, 25);
+  assert_int_equal(tmesh_chunkq_copy(&q, out, sizeof out), 30);
+  assert_memory_equal(out, pattern + BLOCK - 20, 30);
+  assert_int_equal(q.len_bytes, 30);
+  tmesh_chunkq_clear(&q);
+  assert_int_equal(tmesh_chunkq_copy(&q, out, 1), 0);
+  tmesh_pool_close(&pool);
+}
+
 static void reserve_gives_room_and_queues_nothing_until_commit(void** state) {
   (void)state;
   struct tmesh_pool pool;
@@ -396,6 +436,8 @@ int main(void) {
       cmocka_unit_test(clear_returns_every_block_and_the_queue_stays_usable),
       cmocka_unit_test(append_fills_the_tail_before_it_takes_a_block),
       cmocka_unit_test(append_is_all_or_nothing_at_every_refused_block),
+      cmocka_unit_test(append_two_takes_both_pieces_or_none),
+      cmocka_unit_test(copy_crosses_blocks_and_consumes_nothing),
       cmocka_unit_test(reserve_gives_room_and_queues_nothing_until_commit),
       cmocka_unit_test(commit_of_zero_gives_an_empty_reserved_block_back),
       cmocka_unit_test(peek_stops_at_max_spans_and_consumes_nothing),

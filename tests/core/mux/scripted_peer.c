@@ -208,6 +208,19 @@ struct tmesh_stream* peer_bulk(struct peer* p, uint32_t id) {
   return s;
 }
 
+void peer_open_udp(struct peer* p, uint32_t id, uint16_t flags, uint32_t window) {
+  const char* udp = "{\"protocol\":\"udp\",\"target_host\":\"h\",\"target_port\":53}";
+  assert_true(
+      tmesh_is_ok(peer_frame_status(p, TMESH_FRAME_OPEN_STREAM, flags, id, window, udp, strlen(udp))));
+}
+
+struct tmesh_stream* peer_opened_udp(struct peer* p, uint32_t id) {
+  p->on_open = OPEN_ACCEPT;
+  peer_open_udp(p, id, 0, TMESH_WINDOW_INITIAL_BYTES);
+  peer_flush(p);
+  return peer_stream(p, id);
+}
+
 void peer_result(struct peer* p, uint32_t id, struct tmesh_open_result result) {
   char payload[TMESH_OPEN_RESULT_MAX_BYTES];
   size_t len;

@@ -80,6 +80,9 @@ void peer_open(struct peer* p, uint32_t id, uint16_t flags, uint32_t window);
 struct tmesh_stream* peer_opened(struct peer* p, uint32_t id);
 /* The same, and its first 16 KiB count as sent: it is bulk from now on. */
 struct tmesh_stream* peer_bulk(struct peer* p, uint32_t id);
+/* The same for a stream of protocol udp, and one that is accepted; legacy, with a window announced. */
+void peer_open_udp(struct peer* p, uint32_t id, uint16_t flags, uint32_t window);
+struct tmesh_stream* peer_opened_udp(struct peer* p, uint32_t id);
 void peer_result(struct peer* p, uint32_t id, struct tmesh_open_result result);
 
 struct tmesh_sink peer_sink(struct peer* p);

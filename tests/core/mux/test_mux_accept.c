@@ -175,21 +175,6 @@ static void oversized_open_is_refused_per_stream(void** state) {
   peer_free(p);
 }
 
-static void udp_open_is_refused_with_unsupported_capability(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  const char* udp = "{\"protocol\":\"udp\",\"target_host\":\"h\",\"target_port\":53}";
-  assert_true(tmesh_is_ok(peer_frame_status(p, TMESH_FRAME_OPEN_STREAM, STRICT, 1, 0, udp, strlen(udp))));
-  peer_flush(p);
-  assert_int_equal(sent_result(p).code, TMESH_OPEN_UNSUPPORTED_CAPABILITY);
-  assert_int_equal(sent_result(p).stage, TMESH_STAGE_PROTOCOL);
-  assert_true(tmesh_is_ok(peer_frame_status(p, TMESH_FRAME_OPEN_STREAM, 0, 2, 0, udp, strlen(udp))));
-  peer_flush(p);
-  assert_int_equal(peer_last(p)->header.type, TMESH_FRAME_RESET);
-  assert_int_equal(p->users_count, 0);
-  peer_free(p);
-}
-
 static void streams_max_refuses_with_queue_full_and_leaves_no_state_R21(void** state) {
   (void)state;
   struct tmesh_mux_config c = peer_config();
@@ -473,7 +458,6 @@ int main(void) {
       cmocka_unit_test(on_open_may_reset_or_release),
       cmocka_unit_test(undecodable_open_is_refused_per_stream_Z10),
       cmocka_unit_test(oversized_open_is_refused_per_stream),
-      cmocka_unit_test(udp_open_is_refused_with_unsupported_capability),
       cmocka_unit_test(streams_max_refuses_with_queue_full_and_leaves_no_state_R21),
       cmocka_unit_test(duplicate_id_of_a_live_stream_ends_it),
       cmocka_unit_test(duplicate_id_of_a_retired_stream_gets_reset),

@@ -46,6 +46,11 @@ struct side {
 static void on_event(void* user, struct tmesh_stream* s, unsigned events) {
   (void)user;
   /* A consumer that takes everything at once. */
+  size_t len;
+  static uint8_t datagram[TMESH_DATAGRAM_MAX_BYTES];
+  while (s->is_datagram && tmesh_stream_peek_datagram(s, datagram, sizeof datagram, &len)) {
+    tmesh_stream_take_datagram(s);
+  }
   if ((events & TMESH_STREAM_EV_READABLE) != 0 && s->in.len_bytes > 0) {
     size_t n = s->in.len_bytes;
     tmesh_chunkq_consume(&s->in, n);
@@ -96,7 +101,11 @@ static void turn(struct side* side) {
 static void feed(struct side* side, const uint8_t* bytes, size_t len, unsigned round) {
   for (size_t i = 0; i < side->streams_count; i++) {
     size_t part = 1 + (round * 7919u + i * 104729u) % len;
-    tmesh_stream_write(side->streams[i], bytes, part);
+    if (!side->streams[i]->is_datagram) {
+      tmesh_stream_write(side->streams[i], bytes, part);
+    } else {
+      (void)!tmesh_is_ok(tmesh_stream_send_datagram(side->streams[i], bytes, part)); /* or dropped */
+    }
   }
   uint64_t stamp = round;
   if (round % 16 == 0) {
@@ -126,6 +135,7 @@ static void ten_thousand_frames_each_way_without_a_malloc(void** state) {
   side_init(&b, &pool, false);
   struct tmesh_open_stream o = sample_open();
   for (int i = 0; i < 8; i++) {
+    o.protocol = i < 2 ? TMESH_OPEN_UDP : TMESH_OPEN_TCP;
     struct tmesh_open_params params = {&o, true, TMESH_WINDOW_INITIAL_BYTES};
     struct tmesh_status why;
     struct tmesh_stream* s = tmesh_mux_open(&a.mux, &params, &why);

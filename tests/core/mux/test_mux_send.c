@@ -58,10 +58,6 @@ static void open_refuses_what_it_cannot_do(void** state) {
   assert_null(tmesh_mux_open(&p->mux, &params, &why));
   assert_int_equal(why.code, TMESH_E_UNSUPPORTED); /* strict is not negotiated */
   params.is_strict = false;
-  o.protocol = TMESH_OPEN_UDP;
-  assert_null(tmesh_mux_open(&p->mux, &params, &why));
-  assert_int_equal(why.code, TMESH_E_UNSUPPORTED);
-  o = sample_open();
   o.target_port = 0;
   assert_null(tmesh_mux_open(&p->mux, &params, &why));
   assert_int_equal(why.code, TMESH_E_INVALID);

@@ -90,6 +90,36 @@ static void events_before_attach_are_kept(void** state) {
   peer_free(p);
 }
 
+static void events_while_detached_wait_for_the_next_owner(void** state) {
+  (void)state;
+  struct peer* p = peer_new_opener();
+  struct tmesh_open_stream o = sample_open();
+  struct tmesh_open_params params = {&o, true, WINDOW};
+  struct tmesh_status why;
+  struct tmesh_stream* s = tmesh_mux_open(&p->mux, &params, &why);
+  assert_non_null(s);
+  struct seen* u = &p->users[p->users_count++];
+  u->stream = s;
+  u->id = 1;
+  peer_attach(u);
+  peer_flush(p);
+  peer_result(p, 1, tmesh_open_accept());
+  peer_dispatch(p);
+  assert_int_equal(u->events, TMESH_STREAM_EV_RESULT);
+  u->events = 0;
+  peer_data(p, 1, 10);
+  tmesh_stream_detach(s); /* one waits already */
+  tmesh_mux_check(&p->mux);
+  peer_dispatch(p);
+  peer_frame(p, TMESH_FRAME_RESET, 1, NULL, 0);
+  peer_dispatch(p);
+  assert_int_equal(u->events, 0);
+  peer_attach(u);
+  peer_dispatch(p);
+  assert_int_equal(u->events, TMESH_STREAM_EV_OVER);
+  peer_free(p);
+}
+
 static void dispatch_is_bounded_each_waiting_stream_once(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor();
@@ -161,6 +191,7 @@ int main(void) {
       cmocka_unit_test(a_callback_may_release_any_stream),
       cmocka_unit_test(a_callback_may_replace_its_stream),
       cmocka_unit_test(events_before_attach_are_kept),
+      cmocka_unit_test(events_while_detached_wait_for_the_next_owner),
       cmocka_unit_test(dispatch_is_bounded_each_waiting_stream_once),
       cmocka_unit_test(a_stalled_half_closed_stream_is_reset_after_the_limit),
       cmocka_unit_test(freed_streams_are_reused_and_the_cache_is_bounded),
