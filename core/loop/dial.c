@@ -216,7 +216,8 @@ static void attempt_watch(struct tmesh_dial* d, int fd, uint64_t now_us) {
 
 static void attempt_start(struct tmesh_dial* d, const struct tmesh_address* address, uint64_t now_us) {
   if (!d->first_attempt_us) d->first_attempt_us = now_us;
-  int fd = socket(address->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int type = d->params.is_datagram ? SOCK_DGRAM : SOCK_STREAM;
+  int fd = socket(address->family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   struct sockaddr_storage to;
   socklen_t to_len = sockaddr_of(address, d->params.port, &to);
   if (fd < 0) {

@@ -1,4 +1,6 @@
-/* One outgoing TCP connection by name or address: Happy Eyeballs (RFC 8305).
+/* One outgoing TCP connection, or connected UDP socket, by name or address: Happy Eyeballs
+ * (RFC 8305). A UDP socket is connected as soon as there is a way to the address: nothing is sent,
+ * and nobody has to be there.
  *
  * Literals are parsed with inet_pton; names go to the resolver. Addresses are
  * interleaved by family (IPv6 first), 50 ms resolution delay, 250 ms between
@@ -32,6 +34,7 @@ typedef void (*tmesh_dial_fn)(void* ctx, const struct tmesh_dial_result* result)
 struct tmesh_dial_params {
   const char* host; /* copied */
   uint16_t port;
+  bool is_datagram;            /* UDP */
   uint32_t timeout_ms;         /* for everything, from now */
   uint32_t connect_timeout_ms; /* each attempt; 0 = only the above */
   /* May be NULL. is_name: the host was a name, not a literal. Returns whether the address may be dialled. */

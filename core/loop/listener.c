@@ -1,94 +1,19 @@
 #include "core/loop/listener.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/loop/bind.h"
 #include "core/loop/socket.h"
 
 /* How long accepting rests when a newcomer can be neither taken nor refused. */
 #define REST_US UINT64_C(100000)
 
 /* --- opening ------------------------------------------------------------------- */
-
-struct bind_address {
-  struct sockaddr_storage storage;
-  socklen_t len_bytes;
-  bool is_dual;
-};
-
-static bool is_any(const char* host) {
-  return host[0] == '\0' || strcmp(host, "*") == 0 || strcmp(host, "::") == 0;
-}
-
-static void set_four(struct bind_address* a, struct in_addr host, uint16_t port) {
-  struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = host};
-  memcpy(&a->storage, &four, sizeof four);
-  a->len_bytes = sizeof four;
-}
-
-static void set_six(struct bind_address* a, struct in6_addr host, uint16_t port) {
-  struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = host};
-  memcpy(&a->storage, &six, sizeof six);
-  a->len_bytes = sizeof six;
-}
-
-static bool parse(struct bind_address* a, const char* host, uint16_t port) {
-  struct in_addr four;
-  struct in6_addr six;
-
-  memset(a, 0, sizeof *a);
-  if (is_any(host)) {
-    a->is_dual = true;
-    set_six(a, in6addr_any, port);
-  } else if (inet_pton(AF_INET, host, &four) == 1) {
-    set_four(a, four, port);
-  } else if (inet_pton(AF_INET6, host, &six) == 1) {
-    set_six(a, six, port);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-static struct tmesh_status listen_error(int error) {
-  switch (error) {
-    case EADDRINUSE:
-      return tmesh_err_stream(TMESH_E_REFUSED);
-    case EACCES:
-    case EPERM:
-      return tmesh_err_stream(TMESH_E_POLICY);
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-      return tmesh_err_stream(TMESH_E_INVALID);
-    default:
-      return tmesh_err_stream(TMESH_E_IO);
-  }
-}
-
-/* The listening descriptor, or -1 with errno. */
-static int bind_socket(const struct bind_address* a) {
-  const int family = a->storage.ss_family;
-  const int one = 1;
-  const int six_only = a->is_dual ? 0 : 1;
-  int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-  if (fd < 0) return -1;
-  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-      (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &six_only, sizeof six_only) != 0) ||
-      bind(fd, (const struct sockaddr*)&a->storage, a->len_bytes) != 0 || listen(fd, SOMAXCONN) != 0) {
-    const int error = errno;
-    (void)close(fd);
-    errno = error;
-    return -1;
-  }
-  return fd;
-}
 
 static int open_reserve(void) {
   return open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -108,19 +33,23 @@ static void on_rested(struct tmesh_alarm* alarm) {
 struct tmesh_status tmesh_listener_open(struct tmesh_listener* l, struct tmesh_loop* loop, const char* host,
                                         uint16_t port, const struct tmesh_listener_events* events,
                                         void* ctx) {
-  struct bind_address address;
+  struct tmesh_status why;
+  const int fd = tmesh_bind(host, port, SOCK_STREAM, &why);
 
-  *l = (struct tmesh_listener){.loop = loop, .events = events, .ctx = ctx, .fd = -1, .reserve_fd = -1};
-  if (!parse(&address, host, port)) return tmesh_err_stream(TMESH_E_INVALID);
-  l->fd = bind_socket(&address);
-  if (l->fd < 0 && address.is_dual && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
-    /* A host without IPv6. */
-    set_four(&address, (struct in_addr){htonl(INADDR_ANY)}, port);
-    l->fd = bind_socket(&address);
+  if (fd < 0) return why;
+  if (listen(fd, SOMAXCONN) != 0) {
+    why = tmesh_bind_error(errno);
+    (void)close(fd);
+    return why;
   }
-  if (l->fd < 0) return listen_error(errno);
-  if (uv_poll_init(&loop->uv, &l->poll, l->fd) != 0) {
-    (void)close(l->fd);
+  return tmesh_listener_adopt(l, loop, fd, events, ctx);
+}
+
+struct tmesh_status tmesh_listener_adopt(struct tmesh_listener* l, struct tmesh_loop* loop, int fd,
+                                         const struct tmesh_listener_events* events, void* ctx) {
+  *l = (struct tmesh_listener){.loop = loop, .events = events, .ctx = ctx, .fd = fd, .reserve_fd = -1};
+  if (uv_poll_init(&loop->uv, &l->poll, fd) != 0) {
+    (void)close(fd);
     l->fd = -1;
     return tmesh_err_stream(TMESH_E_IO);
   }
@@ -132,12 +61,7 @@ struct tmesh_status tmesh_listener_open(struct tmesh_listener* l, struct tmesh_l
 }
 
 uint16_t tmesh_listener_port(const struct tmesh_listener* l) {
-  struct sockaddr_storage name = {0};
-  socklen_t len = sizeof name;
-
-  if (l->fd < 0 || getsockname(l->fd, (struct sockaddr*)&name, &len) != 0) return 0;
-  if (name.ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6*)&name)->sin6_port);
-  return ntohs(((const struct sockaddr_in*)&name)->sin_port);
+  return tmesh_bound_port(l->fd);
 }
 
 /* --- accepting -------------------------------------------------------------------- */

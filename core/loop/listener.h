@@ -1,4 +1,4 @@
-/* Listening TCP socket that hands out accepted descriptors.
+/* Listening stream socket (TCP, or what the caller made) that hands out accepted descriptors.
  *
  * Accepts at most 64 per iteration. When the process has no descriptor left, one kept
  * in reserve lets the newcomer be taken and closed at once, counted, so that it learns
@@ -48,6 +48,12 @@ TMESH_MUST_CHECK struct tmesh_status tmesh_listener_open(struct tmesh_listener* 
                                                          const char* host, uint16_t port,
                                                          const struct tmesh_listener_events* events,
                                                          void* ctx);
+/* The same for a socket that listens already, of any family; takes fd (non-blocking) over,
+ * also on failure (IO). */
+TMESH_MUST_CHECK struct tmesh_status tmesh_listener_adopt(struct tmesh_listener* l, struct tmesh_loop* loop,
+                                                          int fd, const struct tmesh_listener_events* events,
+                                                          void* ctx);
+/* 0 for a socket without ports. */
 uint16_t tmesh_listener_port(const struct tmesh_listener* l);
 /* No callback but on_closed afterwards. The port is free when this returns. Idempotent. */
 void tmesh_listener_close(struct tmesh_listener* l);

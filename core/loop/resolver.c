@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/loop/resolver_ares.h"
 #include "core/loop/resolver_internal.h"
+#include "core/loop/resolver_system.h"
 
 /* A stat() per query would be one system call per dial for a file that changes once a day. */
 #define CHECK_INTERVAL_US 1000000u
@@ -37,7 +38,8 @@ struct tmesh_resolve {
   tmesh_resolve_fn fn;
   void* ctx;
   struct family families[FAMILY_COUNT];
-  bool is_cancelled; /* stays only until c-ares let go of it */
+  struct tmesh_system_lookup* system; /* while it runs */
+  bool is_cancelled;                  /* stays only until c-ares let go of it */
   char name[TMESH_NAME_BYTES_MAX + 2];
 };
 
@@ -51,8 +53,9 @@ struct file_identity {
 struct tmesh_resolver {
   struct tmesh_ares_owner owner; /* first: on_handle_closed finds the resolver by it */
   struct tmesh_list queries;
-  struct tmesh_list areses;   /* tmesh_ares.node: the current one and retired ones */
-  struct tmesh_ares* current; /* NULL when c-ares could not be set up */
+  struct tmesh_list areses;    /* tmesh_ares.node: the current one and retired ones */
+  struct tmesh_ares* current;  /* NULL when c-ares could not be set up */
+  struct tmesh_system* system; /* if it is not c-ares that is asked */
   struct tmesh_flush sweep;
   struct tmesh_flush expire;
   uv_timer_t timer;
@@ -289,6 +292,15 @@ static void answer_locally(struct tmesh_resolve* q, const struct tmesh_addresses
   tmesh_loop_flush_request(q->resolver->owner.loop, &q->flush);
 }
 
+static void on_system_answer(void* ctx, enum tmesh_lookup_end end, const struct tmesh_addresses* v6,
+                             const struct tmesh_addresses* v4) {
+  struct tmesh_resolve* q = ctx;
+  q->system = NULL;
+  answer_locally(q, v6, v4);
+  if (end == TMESH_LOOKUP_ANSWERED) return;
+  for (int i = 0; i < FAMILY_COUNT; i++) q->families[i].status = status_of(end);
+}
+
 struct tmesh_status tmesh_resolver_start(struct tmesh_resolver* r, const char* name, void* ctx,
                                          tmesh_resolve_fn fn, struct tmesh_resolve** query) {
   *query = NULL;
@@ -304,13 +316,21 @@ struct tmesh_status tmesh_resolver_start(struct tmesh_resolver* r, const char* n
     tmesh_addresses_add(&v4, AF_INET, (const uint8_t[]){127, 0, 0, 1});
   }
   /* A name in the hosts file is complete: its missing family is not asked (as getaddrinfo does). */
-  bool is_local = kind == TMESH_NAME_LOCALHOST || tmesh_hosts_lookup(r->hosts, name, &v4, &v6);
-  if (!is_local) follow_config(r);
-  if (!is_local && !r->current) return tmesh_err_stream(TMESH_E_NO_MEMORY);
+  bool is_local =
+      kind == TMESH_NAME_LOCALHOST || (r->system == NULL && tmesh_hosts_lookup(r->hosts, name, &v4, &v6));
+  bool is_asked = !is_local && r->system == NULL;
+  if (is_asked) follow_config(r);
+  if (is_asked && !r->current) return tmesh_err_stream(TMESH_E_NO_MEMORY);
   struct tmesh_resolve* q = query_new(r, name, ctx, fn);
   if (!q) return tmesh_err_stream(TMESH_E_NO_MEMORY);
   if (is_local) {
     answer_locally(q, &v6, &v4);
+  } else if (r->system != NULL) {
+    struct tmesh_status st = tmesh_system_lookup(r->system, q->name, q, on_system_answer, &q->system);
+    if (!tmesh_is_ok(st)) {
+      query_free(q);
+      return st;
+    }
   } else {
     ask(&q->families[V6]);
     ask(&q->families[V4]);
@@ -324,6 +344,7 @@ void tmesh_resolve_cancel(struct tmesh_resolve* q) {
   q->is_cancelled = true;
   tmesh_flush_cancel(&q->flush);
   for (int i = 0; i < FAMILY_COUNT; i++) tmesh_lookup_abandon(&q->families[i].lookup);
+  if (q->system != NULL) tmesh_system_abandon(q->system);
   if (!is_in_ares(q)) {
     query_free(q);
   } else if (!q->resolver->is_closing) {
@@ -333,7 +354,7 @@ void tmesh_resolve_cancel(struct tmesh_resolve* q) {
 
 /* --- life ---------------------------------------------------------------------- */
 
-struct tmesh_resolver* tmesh_resolver_new(struct tmesh_loop* loop, const char* servers) {
+static struct tmesh_resolver* resolver_new(struct tmesh_loop* loop, const char* servers) {
   struct tmesh_resolver* r = calloc(1, sizeof *r);
   if (!r) return NULL;
   if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS) {
@@ -359,8 +380,22 @@ struct tmesh_resolver* tmesh_resolver_new(struct tmesh_loop* loop, const char* s
   tmesh_flush_init(&r->sweep, on_sweep);
   tmesh_flush_init(&r->expire, on_expire);
   r->identity = identity_of(r->resolv_conf);
-  rebuild(r); /* if it fails, the first query tries again */
   return r;
+}
+
+struct tmesh_resolver* tmesh_resolver_new(struct tmesh_loop* loop, const char* servers) {
+  struct tmesh_resolver* r = resolver_new(loop, servers);
+  if (r != NULL) rebuild(r); /* if it fails, the first query tries again */
+  return r;
+}
+
+struct tmesh_resolver* tmesh_resolver_new_system(struct tmesh_loop* loop) {
+  struct tmesh_resolver* r = resolver_new(loop, NULL);
+  if (r == NULL) return NULL;
+  r->system = tmesh_system_new(loop, TMESH_RESOLVE_QUERIES_MAX);
+  if (r->system != NULL) return r;
+  tmesh_resolver_free(r);
+  return NULL;
 }
 
 void tmesh_resolver_free(struct tmesh_resolver* r) {
@@ -378,6 +413,7 @@ void tmesh_resolver_free(struct tmesh_resolver* r) {
     tmesh_ares_free(TMESH_CONTAINER(n, struct tmesh_ares, node));
   }
   TMESH_ASSERT(r->query_count == 0);
+  tmesh_system_free(r->system);
   uv_close((uv_handle_t*)&r->timer, on_timer_closed);
 }
 

@@ -33,6 +33,9 @@ typedef void (*tmesh_resolve_fn)(void* ctx, struct tmesh_status st, int family,
 
 /* servers: NULL = the system's; otherwise "127.0.0.1:5353,..." (tests). NULL on no memory. */
 struct tmesh_resolver* tmesh_resolver_new(struct tmesh_loop* loop, const char* servers);
+/* One that asks the system with getaddrinfo() in threads of its own (resolver_system.h says
+ * what that costs). NULL on no memory or no threads. */
+struct tmesh_resolver* tmesh_resolver_new_system(struct tmesh_loop* loop);
 /* Two-phase inside: the memory goes when its handles are closed. Cancels everything. */
 void tmesh_resolver_free(struct tmesh_resolver* r);
 /* DNS (stream scope) for a name that is refused, NO_MEMORY, LIMIT (4,096 queries in flight). */

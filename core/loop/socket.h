@@ -21,6 +21,11 @@ int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd);
  * does not take a cut stream for a complete one (LESSONS R5). Unlike
  * uv_tcp_close_reset() legal at any time. */
 void tmesh_socket_reset_on_close(uv_tcp_t* handle);
+/* What the kernel knows of the peer of a socket that is not read, and hence deaf. ENDED: it
+ * sent its FIN (of a Unix socket: ended or gone); GONE: the connection is no more.
+ * is_finished: our FIN is on its way too. */
+enum tmesh_peer_state { TMESH_PEER_ALIVE, TMESH_PEER_ENDED, TMESH_PEER_GONE };
+enum tmesh_peer_state tmesh_socket_peer(int fd, bool is_finished);
 /* ::ffff:a.b.c.d becomes a.b.c.d, in place: one peer has one spelling. */
 void tmesh_sockaddr_unmap(struct sockaddr_storage* address);
 

@@ -2,29 +2,32 @@
  * deaf: neither FIN nor RST of the peer shows. */
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "core/loop/socket.h"
 #include "core/loop/tcp_internal.h"
 
-enum peer_state { PEER_ALIVE, PEER_ENDED, PEER_GONE };
-
-static enum peer_state look(const struct tmesh_tcp* t, int fd) {
+enum tmesh_peer_state tmesh_socket_peer(int fd, bool is_finished) {
   struct tcp_info info;
   socklen_t len = sizeof info;
 
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0) return PEER_ALIVE; /* not TCP */
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0) {
+    /* A Unix socket, which knows no more than that its peer will not send. */
+    struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+    return poll(&look, 1, 0) > 0 && (look.revents & POLLRDHUP) != 0 ? TMESH_PEER_ENDED : TMESH_PEER_ALIVE;
+  }
   switch (info.tcpi_state) {
     case TCP_CLOSE_WAIT:
     case TCP_LAST_ACK:
     case TCP_CLOSING:
     case TCP_TIME_WAIT:
-      return PEER_ENDED;
+      return TMESH_PEER_ENDED;
     case TCP_CLOSE:
       /* Both sides sent FIN and the kernel is done, but our bytes are still there to be read. */
-      return t->is_shutting_down ? PEER_ENDED : PEER_GONE;
+      return is_finished ? TMESH_PEER_ENDED : TMESH_PEER_GONE;
     default:
-      return PEER_ALIVE;
+      return TMESH_PEER_ALIVE;
   }
 }
 
@@ -43,8 +46,8 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
     tmesh_tcp_break(t, tmesh_code_from_uv(-error));
     return;
   }
-  const enum peer_state state = look(t, fd);
-  if (state == PEER_GONE) {
+  const enum tmesh_peer_state state = tmesh_socket_peer(fd, t->is_shutting_down);
+  if (state == TMESH_PEER_GONE) {
     tmesh_tcp_break(t, TMESH_E_RESET);
     return;
   }
@@ -52,7 +55,7 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
     tmesh_alarm_set(t->loop, &t->alarm, now_us + t->loop->paused_probe_us);
     return;
   }
-  if (state == PEER_ENDED && t->half_closed_us == 0) t->half_closed_us = now_us;
+  if (state == TMESH_PEER_ENDED && t->half_closed_us == 0) t->half_closed_us = now_us;
   /* A look that comes this late means that the process was stopped: nobody had a chance. */
   if (t->half_closed_us != 0 && now_us > t->alarm.at_us + t->loop->paused_probe_us) {
     t->half_closed_us += now_us - t->alarm.at_us;

@@ -11,6 +11,8 @@
 #include "core/loop/socket.h"
 #include "core/loop/transport_internal.h"
 
+static bool pump(struct tmesh_transport* t);
+
 /* --- the end ------------------------------------------------------------------- */
 
 static void on_closed(struct tmesh_closing* closing) {
@@ -50,22 +52,35 @@ static void on_shutdown(uv_shutdown_t* req, int status) {
   struct tmesh_transport* t = req->data;
   if (t->is_handle_closed) return;
   t->is_finished = true;
-  if (status != 0 || t->is_eof) close_handle(t);
+  if (!t->closing.is_begun && status == 0) {
+    tmesh_transport_pump(t);
+  } else if (!t->closing.is_begun) {
+    fail_uv(t, status);
+  } else if (status != 0 || t->is_eof) {
+    close_handle(t);
+  }
 }
 
-/* One step further in a graceful close, when nothing is being written. */
-static void advance_close(struct tmesh_transport* t) {
-  if (t->is_handle_closed || t->is_write_pending || t->is_writing) return;
+/* One step further towards the end of writing, when nothing is being written; whether it
+ * is reached. */
+static bool advance_end(struct tmesh_transport* t) {
   if (t->tls != NULL && !t->is_notify_queued) {
     t->is_notify_queued = true;
     tmesh_transport_tls_notify(t);
-    tmesh_transport_pump(t); /* comes back here when it went */
-    return;
+    if (!pump(t)) return false; /* comes back here when it went */
   }
-  if (t->is_shutting_down) return;
-  t->is_shutting_down = true;
-  t->shutdown_req.data = t;
-  if (uv_shutdown(&t->shutdown_req, (uv_stream_t*)&t->tcp, on_shutdown) != 0) close_handle(t);
+  if (!t->is_shutting_down) {
+    t->is_shutting_down = true;
+    t->shutdown_req.data = t;
+    const int rc = uv_shutdown(&t->shutdown_req, (uv_stream_t*)&t->tcp, on_shutdown);
+    if (rc != 0) fail_uv(t, rc);
+  }
+  return t->is_finished;
+}
+
+static void advance_close(struct tmesh_transport* t) {
+  if (t->is_handle_closed || t->is_write_pending || t->is_writing) return;
+  if (advance_end(t) && t->is_eof) close_handle(t);
 }
 
 static void on_grace_over(struct tmesh_alarm* alarm) {
@@ -141,7 +156,8 @@ static bool wants_to_read(const struct tmesh_transport* t) {
   if (t->is_eof || t->is_end_delivered) return t->closing.is_begun && !t->is_eof;
   if (t->closing.is_begun) return true;
   if (is_in_handshake(t)) return tmesh_transport_tls_wants_data(t);
-  return t->is_ready_delivered && t->wants_reading && (t->tls == NULL || tmesh_transport_tls_wants_data(t));
+  return t->is_ready_delivered && t->wants_reading && !t->is_resting &&
+         (t->tls == NULL || tmesh_transport_tls_wants_data(t));
 }
 
 void tmesh_transport_update_reading(struct tmesh_transport* t) {
@@ -160,8 +176,15 @@ void tmesh_transport_update_reading(struct tmesh_transport* t) {
 void tmesh_transport_read(struct tmesh_transport* t, bool on) {
   if (t->closing.is_begun) return;
   t->wants_reading = on;
+  t->is_resting = false;
   /* What was put aside is delivered by the flush. */
   if (on && t->stash != NULL) tmesh_loop_flush_request(t->loop, &t->flush);
+  tmesh_transport_update_reading(t);
+}
+
+void tmesh_transport_rest(struct tmesh_transport* t) {
+  if (t->closing.is_begun) return;
+  t->is_resting = true;
   tmesh_transport_update_reading(t);
 }
 
@@ -239,6 +262,7 @@ static bool pump(struct tmesh_transport* t) {
 
 void tmesh_transport_pump(struct tmesh_transport* t) {
   if (!pump(t)) return;
+  if (t->is_finishing && !t->closing.is_begun && !advance_end(t)) return;
   if (t->is_write_pending) {
     t->is_write_pending = false;
     t->owes_written = true;
@@ -249,7 +273,7 @@ void tmesh_transport_pump(struct tmesh_transport* t) {
 
 static struct tmesh_status begin_write(struct tmesh_transport* t, const void* data, size_t len_bytes) {
   if (!tmesh_is_ok(t->failed)) return t->failed;
-  if (t->is_write_pending || t->owes_written || !t->is_ready || t->closing.is_begun) {
+  if (t->is_write_pending || t->owes_written || t->is_finishing || !t->is_ready || t->closing.is_begun) {
     return tmesh_err_session(TMESH_E_STATE);
   }
   t->out = data;
@@ -262,6 +286,15 @@ struct tmesh_status tmesh_transport_write(struct tmesh_transport* t, const void*
   const struct tmesh_status st = begin_write(t, data, len_bytes);
   if (!tmesh_is_ok(st)) return st;
   t->is_write_pending = true;
+  tmesh_transport_pump(t);
+  return t->failed;
+}
+
+struct tmesh_status tmesh_transport_finish(struct tmesh_transport* t) {
+  const struct tmesh_status st = begin_write(t, NULL, 0);
+  if (!tmesh_is_ok(st)) return st;
+  t->is_write_pending = true;
+  t->is_finishing = true;
   tmesh_transport_pump(t);
   return t->failed;
 }
@@ -375,6 +408,17 @@ void tmesh_transport_set_lowat(struct tmesh_transport* t, unsigned bytes) {
   if (uv_fileno((const uv_handle_t*)&t->tcp, &fd) != 0) return;
   /* Without it a link works, with more bytes between a control frame and the wire. */
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
+void tmesh_transport_ack_at_once(struct tmesh_transport* t) {
+#ifdef TCP_QUICKACK
+  const int on = 1;
+  uv_os_fd_t fd;
+  if (uv_fileno((const uv_handle_t*)&t->tcp, &fd) != 0) return;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on); /* only time is lost without */
+#else
+  (void)t;
+#endif
 }
 
 bool tmesh_transport_peer(const struct tmesh_transport* t, char* out, size_t cap_bytes) {

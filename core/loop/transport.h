@@ -69,12 +69,14 @@ struct tmesh_transport {
   uint8_t* stash; /* TLS: ciphertext that cannot be decrypted yet; NULL = none */
   size_t stash_begin_bytes, stash_end_bytes;
   bool is_reading, wants_reading, is_eof /* FIN arrived */, is_end_delivered;
+  bool is_resting; /* tmesh_transport_rest */
 
   /* outbound */
   const uint8_t* out;                   /* caller's buffer being written */
   size_t out_len_bytes, out_done_bytes; /* under TLS done means encrypted */
   size_t writing_bytes;                 /* given to uv_write */
   bool is_write_pending, is_writing, is_kernel_full, is_notify_queued, is_shutting_down, is_finished;
+  bool is_finishing; /* tmesh_transport_finish */
 
   bool is_ready, is_ready_delivered, owes_written, owes_error, is_handle_closed;
 };
@@ -96,6 +98,9 @@ TMESH_MUST_CHECK struct tmesh_status tmesh_transport_open(struct tmesh_transport
 void tmesh_transport_rebind(struct tmesh_transport* t, const struct tmesh_transport_events* events,
                             void* ctx);
 void tmesh_transport_read(struct tmesh_transport* t, bool on);
+/* Takes nothing more from the socket until tmesh_transport_read(true). Unlike read(false),
+ * what was taken already is still delivered, so that nothing has to be put aside. */
+void tmesh_transport_rest(struct tmesh_transport* t);
 /* Starts writing; OK = took it and on_written will come, in a later flush, when the
  * kernel has all of it. len 0 is allowed: on_written when what was pushed went. Session
  * scope: STATE if a write is pending, the handshake is not done or close was called;
@@ -112,8 +117,17 @@ TMESH_MUST_CHECK struct tmesh_status tmesh_transport_try_write(struct tmesh_tran
 TMESH_MUST_CHECK struct tmesh_status tmesh_transport_push(struct tmesh_transport* t, const void* data,
                                                           size_t len_bytes, size_t* taken_bytes,
                                                           bool* is_flushed);
+/* Half-close: close_notify (TLS) and FIN; reading goes on. on_written comes when they went,
+ * and nothing may be written afterwards. A peer that speaks TLS 1.2 takes close_notify for
+ * the end of both directions (RFC 5246 section 7.2.1); since TLS 1.3 it ends one (RFC 8446
+ * section 6.1). The statuses of tmesh_transport_write(). */
+TMESH_MUST_CHECK struct tmesh_status tmesh_transport_finish(struct tmesh_transport* t);
 /* Small unsent backlog in the kernel (TCP_NOTSENT_LOWAT), for links. */
 void tmesh_transport_set_lowat(struct tmesh_transport* t, unsigned bytes);
+/* Until the next write, what comes is acknowledged at once and not after the kernel's 40 ms: a
+ * peer that writes its answer in two pieces and leaves Nagle's algorithm on sends the second
+ * one only then. Nothing where the system has no such option. */
+void tmesh_transport_ack_at_once(struct tmesh_transport* t);
 /* Closes; is_graceful ends with close_notify and FIN after the pending write and then
  * waits for the peer's end, all bounded by TMESH_TRANSPORT_GRACE_US; otherwise at once.
  * Idempotent; an abrupt close overtakes a graceful one. */

@@ -25,8 +25,17 @@ struct tmesh_workers {
   struct tmesh_list waiting;
   struct tmesh_list ended;
   size_t waiting_count;
+  unsigned live_count; /* threads that have not ended */
   bool is_stopping;
+  bool is_left;       /* nobody waits for the threads; the last to go frees this */
+  bool has_left_loop; /* and the handle is closed */
 };
+
+static void destroy(struct tmesh_workers* w) {
+  (void)pthread_cond_destroy(&w->has_work);
+  (void)pthread_mutex_destroy(&w->lock);
+  free(w);
+}
 
 /* --- worker threads -------------------------------------------------------------- */
 
@@ -53,11 +62,21 @@ static void* run_thread(void* arg) {
   while ((job = take_job(w)) != NULL) {
     job->work(job);
     pthread_mutex_lock(&w->lock);
-    job->phase = JOB_ENDED;
-    tmesh_list_push_back(&w->ended, &job->node);
+    const bool is_left = w->is_left;
+    if (!is_left) {
+      job->phase = JOB_ENDED;
+      tmesh_list_push_back(&w->ended, &job->node);
+      /* Under the lock: whoever leaves closes the handle next. */
+      (void)uv_async_send(&w->wake);
+    }
     pthread_mutex_unlock(&w->lock);
-    (void)uv_async_send(&w->wake);
+    if (is_left) job->dropped(job);
   }
+  pthread_mutex_lock(&w->lock);
+  w->live_count--;
+  const bool is_last = w->live_count == 0 && w->has_left_loop;
+  pthread_mutex_unlock(&w->lock);
+  if (is_last) destroy(w);
   return NULL;
 }
 
@@ -70,6 +89,7 @@ static bool start_threads(struct tmesh_workers* w, unsigned count) {
   /* Signals belong to the loop thread. */
   sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  w->live_count = count; /* before they can end */
   while (w->thread_count < count && pthread_create(&w->threads[w->thread_count], &attr, run_thread, w) == 0) {
     w->thread_count++;
   }
@@ -136,9 +156,15 @@ static void on_wake(uv_async_t* wake) {
 
 static void on_closed(struct tmesh_closing* closing) {
   struct tmesh_workers* w = TMESH_CONTAINER(closing, struct tmesh_workers, closing);
-  (void)pthread_cond_destroy(&w->has_work);
-  (void)pthread_mutex_destroy(&w->lock);
-  free(w);
+  bool is_last = true;
+
+  if (w->is_left) {
+    pthread_mutex_lock(&w->lock);
+    w->has_left_loop = true;
+    is_last = w->live_count == 0;
+    pthread_mutex_unlock(&w->lock);
+  }
+  if (is_last) destroy(w);
 }
 
 struct tmesh_workers* tmesh_workers_new(struct tmesh_loop* loop, unsigned threads, size_t pending_max) {
@@ -214,6 +240,22 @@ static struct tmesh_job* take_waiting(struct tmesh_workers* w) {
   }
   pthread_mutex_unlock(&w->lock);
   return job;
+}
+
+void tmesh_workers_leave(struct tmesh_workers* w) {
+  struct tmesh_job* job;
+  bool is_cancelled;
+
+  tmesh_closing_begin(&w->closing, w->loop, on_closed);
+  while ((job = take_waiting(w)) != NULL) drop(w, job);
+  pthread_mutex_lock(&w->lock);
+  w->is_left = true;
+  w->is_stopping = true;
+  pthread_cond_broadcast(&w->has_work);
+  pthread_mutex_unlock(&w->lock);
+  for (unsigned i = 0; i < w->thread_count; i++) (void)pthread_detach(w->threads[i]);
+  while ((job = take_ended(w, &is_cancelled)) != NULL) drop(w, job);
+  tmesh_closing_handle(&w->closing, (uv_handle_t*)&w->wake);
 }
 
 void tmesh_workers_free(struct tmesh_workers* w) {

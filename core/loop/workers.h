@@ -44,6 +44,9 @@ void tmesh_workers_cancel(struct tmesh_workers* w, struct tmesh_job* job);
  * whose done had not been called, and frees itself when its handle is closed. Not from
  * inside dropped. */
 void tmesh_workers_free(struct tmesh_workers* w);
+/* The same without waiting, for work that nothing can end: what runs goes on by itself, and
+ * the thread it runs on calls its `dropped` and is then gone. It may outlive the loop. */
+void tmesh_workers_leave(struct tmesh_workers* w);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,11 @@
 #include "core/base/check.h"
 #include "core/wire/tls_internal.h"
 
+/* Certificates are read again on a worker while the loop uses those it has. */
+#if !defined(MBEDTLS_THREADING_C)
+#error "mbedTLS is built without threads (MBEDTLS_THREADING_C)"
+#endif
+
 /* One day, as the library recommends: long enough for a night's outage. */
 #define TICKET_LIFETIME_S 86400u
 

@@ -14,6 +14,15 @@ static void open_pair(void) {
   test_loop.stalled_close_us = 400000;
 }
 
+static void open_unix_pair(void) {
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  sock_open(&s, fds[0]);
+  peer = fds[1];
+  test_loop.paused_probe_us = 100000;
+  test_loop.stalled_close_us = 400000;
+}
+
 /* Paused with bytes in `in` and more in the kernel. */
 static void pause_it(void) {
   static uint8_t data[100000];
@@ -88,6 +97,30 @@ static void a_paused_socket_whose_peer_ended_is_broken_after_the_stalled_time(vo
   RUN_UNTIL(s.broken_count == 1);
   assert_true(uv_hrtime() / 1000 - from_us >= test_loop.stalled_close_us);
   assert_int_equal(s.why.code, TMESH_E_TIMEOUT);
+  sock_close(&s, false);
+  close(peer);
+}
+
+static void a_paused_unix_socket_whose_peer_is_gone_is_broken_after_the_stalled_time(void** state) {
+  (void)state;
+  open_unix_pair();
+  pause_it();
+  const uint64_t from_us = uv_hrtime() / 1000;
+  close(peer);
+  RUN_UNTIL(s.broken_count == 1);
+  assert_true(uv_hrtime() / 1000 - from_us >= test_loop.stalled_close_us);
+  assert_int_equal(s.why.code, TMESH_E_TIMEOUT);
+  sock_close(&s, false);
+}
+
+static void a_paused_unix_socket_with_a_living_peer_stays(void** state) {
+  (void)state;
+  open_unix_pair();
+  pause_it();
+  const uint64_t until_us = uv_hrtime() / 1000 + 900000;
+  RUN_UNTIL(uv_hrtime() / 1000 > until_us);
+  assert_int_equal(s.broken_count + s.eof_count, 0);
+  assert_int_equal(s.tcp.half_closed_us, 0);
   sock_close(&s, false);
   close(peer);
 }
@@ -172,6 +205,8 @@ int main(void) {
       LOOP_TEST(a_paused_socket_notices_a_reset),
       LOOP_TEST(a_paused_socket_with_a_living_peer_stays),
       LOOP_TEST(a_paused_socket_whose_peer_ended_is_broken_after_the_stalled_time),
+      LOOP_TEST(a_paused_unix_socket_whose_peer_is_gone_is_broken_after_the_stalled_time),
+      LOOP_TEST(a_paused_unix_socket_with_a_living_peer_stays),
       LOOP_TEST(half_close_while_paused_loses_nothing_when_reading_resumes),
       LOOP_TEST(a_connection_both_sides_ended_is_not_gone_while_bytes_wait),
       LOOP_TEST(a_pool_without_blocks_pauses_reading_and_does_not_spin),

@@ -356,6 +356,23 @@ static void lowat_and_nodelay_are_set(void** state) {
   close(peer);
 }
 
+static void ack_at_once_leaves_the_mode_that_waits(void** state) {
+  (void)state;
+#ifdef TCP_QUICKACK
+  uv_os_fd_t fd;
+  int value = 0;
+  socklen_t len = sizeof value;
+  open_ready();
+  assert_int_equal(uv_fileno((const uv_handle_t*)&w.t.tcp, &fd), 0);
+  assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &value, len), 0);
+  tmesh_transport_ack_at_once(&w.t);
+  assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &value, &len), 0);
+  assert_int_equal(value, 1);
+  wire_close(&w, false);
+  close(peer);
+#endif
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       LOOP_TEST(ready_comes_once_from_the_loop),
@@ -378,6 +395,7 @@ int main(void) {
       LOOP_TEST(close_at_any_moment_is_clean),
       LOOP_TEST(the_peers_address_is_text_without_port),
       LOOP_TEST(lowat_and_nodelay_are_set),
+      LOOP_TEST(ack_at_once_leaves_the_mode_that_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

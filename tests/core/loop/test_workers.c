@@ -218,6 +218,41 @@ static void done_may_free_the_pool(void** state) {
   assert_int_equal(b.done_count + b.dropped_count, 1);
 }
 
+static sem_t has_dropped;
+
+static void drop_and_post(struct tmesh_job* job) {
+  dropped(job);
+  sem_post(&has_dropped);
+}
+
+static void leaving_waits_for_nobody_and_the_thread_drops_its_job(void** state) {
+  struct tmesh_workers* w = make(1, 4);
+  struct test_job running, waiting, ended;
+  init_job(&ended, false);
+  init_job(&running, true);
+  init_job(&waiting, false);
+  sem_init(&has_dropped, 0, 0);
+  running.job.dropped = drop_and_post;
+  submit(w, &ended);
+  submit(w, &running);
+  submit(w, &waiting);
+  sem_wait(&running.started);
+  tmesh_workers_leave(w);
+  assert_int_equal(ended.dropped_count + waiting.dropped_count, 2);
+  assert_int_equal(running.dropped_count, 0);
+  assert_int_equal(test_loop_close(state), 0); /* the loop closes clean while it runs */
+  sem_post(&running.go);
+  sem_wait(&has_dropped);
+  assert_int_equal(running.dropped_count, 1);
+  assert_int_equal(ended.done_count + running.done_count + waiting.done_count, 0);
+  assert_int_equal(test_loop_open(state), 0);
+}
+
+static void leaving_idle_threads_ends_them(void** state) {
+  (void)state;
+  for (int i = 0; i < 20; i++) tmesh_workers_leave(make(4, 1));
+}
+
 static void many_jobs_all_come_back(void** state) {
   (void)state;
   enum { COUNT = 500 };
@@ -247,6 +282,8 @@ int main(void) {
       LOOP_TEST(a_job_that_ended_can_still_be_cancelled),
       LOOP_TEST(free_waits_for_running_jobs_and_drops_all),
       LOOP_TEST(done_may_free_the_pool),
+      LOOP_TEST(leaving_waits_for_nobody_and_the_thread_drops_its_job),
+      LOOP_TEST(leaving_idle_threads_ends_them),
       LOOP_TEST(many_jobs_all_come_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

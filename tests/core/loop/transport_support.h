@@ -21,7 +21,7 @@ struct wire {
   size_t got_bytes;
   bool is_inside; /* a call is running: no callback may come */
   /* what on_data does */
-  bool stops_reading, closes;
+  bool stops_reading, rests, closes;
   struct wire* rebinds_to;
 };
 
@@ -48,6 +48,7 @@ static inline void wire_on_data(void* ctx, uint8_t* data, size_t n) {
   w->got_bytes += n;
   memset(data, 0, n); /* it is ours to change */
   if (w->stops_reading) tmesh_transport_read(&w->t, false);
+  if (w->rests) tmesh_transport_rest(&w->t);
   if (w->closes) tmesh_transport_close(&w->t, false);
   if (w->rebinds_to != NULL) tmesh_transport_rebind(&w->t, &wire_events, w->rebinds_to);
 }
