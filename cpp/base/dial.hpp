@@ -1,4 +1,4 @@
-// Outgoing TCP connections as an interface (the real one is net::Dialer).
+// Outgoing TCP connections and connected UDP sockets as an interface (the real one is net::Dialer).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct DialResult {
 struct DialRequest {
   std::string_view host;  // copied
   uint16_t port = 0;
+  bool is_datagram = false;  // UDP: the socket is connected, nothing was sent
   uint64_t timeout_us = 0;          // everything, from now
   uint64_t connect_timeout_us = 0;  // each attempt; 0 = only the above
   // Whether the address may be dialled (is_name: the host was a name). Unset = all.

@@ -51,10 +51,18 @@ struct DialerGlue {
 };
 
 Result<std::unique_ptr<Dialer>> Dialer::create(Loop& loop, const char* servers) {
+  return create_with(loop, tmesh_resolver_new(loop.raw(), servers));
+}
+
+Result<std::unique_ptr<Dialer>> Dialer::create_system(Loop& loop) {
+  return create_with(loop, tmesh_resolver_new_system(loop.raw()));
+}
+
+Result<std::unique_ptr<Dialer>> Dialer::create_with(Loop& loop, tmesh_resolver* resolver) {
   auto impl = std::make_unique<Impl>();
   impl->loop = &loop;
-  impl->resolver = tmesh_resolver_new(loop.raw(), servers);
-  if (impl->resolver == nullptr) return fail(TMESH_E_NO_MEMORY, "cannot create the resolver");
+  impl->resolver = resolver;
+  if (resolver == nullptr) return fail(TMESH_E_NO_MEMORY, "cannot create the resolver");
   return std::unique_ptr<Dialer>(new Dialer(std::move(impl)));
 }
 
@@ -75,6 +83,7 @@ Result<Ticket> Dialer::dial(const DialRequest& request, Delegate<void(DialResult
   tmesh_dial_params params{};
   params.host = host.c_str();
   params.port = request.port;
+  params.is_datagram = request.is_datagram;
   params.timeout_ms = milliseconds(request.timeout_us);
   params.connect_timeout_ms = milliseconds(request.connect_timeout_us);
   params.filter = request.filter ? &DialerGlue::filter : nullptr;

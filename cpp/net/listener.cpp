@@ -7,6 +7,7 @@ namespace tmesh::net {
 struct Listener::Node {
   tmesh_listener c{};
   ListenerEvents events;
+  UnixSocketFile file;
 };
 
 struct ListenerGlue {
@@ -20,8 +21,7 @@ struct ListenerGlue {
   static constexpr tmesh_listener_events kEvents = {on_accept, on_broken, on_closed};
 };
 
-namespace {
-const char* open_error_text(unsigned code) {
+const char* listen_error_text(unsigned code) {
   switch (code) {
     case TMESH_E_REFUSED:
       return "the address is already in use";
@@ -33,7 +33,6 @@ const char* open_error_text(unsigned code) {
       return "cannot listen";
   }
 }
-}  // namespace
 
 Result<Listener> Listener::open(Loop& loop, const std::string& host, uint16_t port,
                                 const ListenerEvents& events) {
@@ -45,7 +44,21 @@ Result<Listener> Listener::open(Loop& loop, const std::string& host, uint16_t po
   tmesh_status st = tmesh_listener_open(&node->c, loop.raw(), literal, port, &ListenerGlue::kEvents, node);
   if (!tmesh_is_ok(st)) {
     delete node;
-    return fail(static_cast<tmesh_code>(st.code), open_error_text(st.code));
+    return fail(static_cast<tmesh_code>(st.code), listen_error_text(st.code));
+  }
+  return Listener(node);
+}
+
+Result<Listener> Listener::open_unix(Loop& loop, const UnixSocketPlace& place, const ListenerEvents& events) {
+  const Result<int> fd = listen_unix(place);
+  if (!fd) return std::unexpected(fd.error());
+  auto* node = new Node;
+  node->events = events;
+  node->file = UnixSocketFile(place.path);
+  const tmesh_status st = tmesh_listener_adopt(&node->c, loop.raw(), *fd, &ListenerGlue::kEvents, node);
+  if (!tmesh_is_ok(st)) {
+    delete node;
+    return fail(static_cast<tmesh_code>(st.code), listen_error_text(st.code));
   }
   return Listener(node);
 }
@@ -60,6 +73,8 @@ Listener& Listener::operator=(Listener&& other) noexcept {
 
 void Listener::close() {
   if (node_ == nullptr) return;
+  // Before the socket: as long as it is open, no other file can get its number.
+  node_->file.remove();
   // From here on the C object calls nothing but on_closed, which frees the node.
   tmesh_listener_close(&std::exchange(node_, nullptr)->c);
 }

@@ -1,5 +1,5 @@
-// A listening TCP socket. Move-only; destroying it closes the socket and after that
-// no callback runs.
+// A listening TCP or Unix socket. Move-only; destroying it closes the socket and after
+// that no callback runs.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,12 @@
 #include "cpp/base/result.hpp"
 #include "cpp/net/loop.hpp"
 #include "cpp/net/peer.hpp"
+#include "cpp/net/unix_socket.hpp"
 
 namespace tmesh::net {
+
+// What REFUSED, POLICY, INVALID and IO mean when a local address cannot be used.
+const char* listen_error_text(unsigned code);
 
 struct ListenerEvents {
   // The callee owns fd (non-blocking, close-on-exec). May destroy the Listener.
@@ -34,9 +38,13 @@ class Listener {
   static Result<Listener> open(Loop& loop, const std::string& host, uint16_t port,
                                const ListenerEvents& events);
 
+  // On a Unix socket: the rules and errors of listen_unix. The file goes with the listener,
+  // unless it is no longer the one that was made here.
+  static Result<Listener> open_unix(Loop& loop, const UnixSocketPlace& place, const ListenerEvents& events);
+
   void close();
   explicit operator bool() const { return node_ != nullptr; }
-  uint16_t port() const;
+  uint16_t port() const;  // 0 on a Unix socket
   uint64_t accepted_count() const;
   // Newcomers that were closed because no descriptor was left for them.
   uint64_t refused_count() const;

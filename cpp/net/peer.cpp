@@ -23,4 +23,12 @@ Peer peer_from(const sockaddr* address) {
   return peer;
 }
 
+HostPort local_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t len = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &len) != 0) return {};
+  const Peer own = peer_from(reinterpret_cast<const sockaddr*>(&address));
+  return own.ip.family == 0 ? HostPort{} : HostPort{format_ip(own.ip), own.port};
+}
+
 }  // namespace tmesh::net

@@ -20,4 +20,7 @@ struct Peer {
 
 Peer peer_from(const sockaddr* address);
 
+// The address that a connected socket has on this machine; no host on a Unix socket.
+HostPort local_address(int fd);
+
 }  // namespace tmesh::net

@@ -80,6 +80,10 @@ tmesh_status Transport::try_write(std::span<const uint8_t> data, bool* done) {
   return tmesh_transport_try_write(&node_->c, data.data(), data.size(), done);
 }
 
+void Transport::ack_at_once() {
+  tmesh_transport_ack_at_once(&node_->c);
+}
+
 void Transport::close(bool is_graceful) {
   if (node_ == nullptr) return;
   Node* node = std::exchange(node_, nullptr);

@@ -59,6 +59,8 @@ class Transport {
   [[nodiscard]] tmesh_status write(std::span<const uint8_t> data);
   // done = true: everything went at once, no on_written follows.
   [[nodiscard]] tmesh_status try_write(std::span<const uint8_t> data, bool* done);
+  // For an answer that a peer may write in pieces: see tmesh_transport_ack_at_once().
+  void ack_at_once();
   // Empties the owner. is_graceful: close_notify and FIN after the pending write, whose
   // buffer must then live on until the loop is closed or one second passed.
   void close(bool is_graceful);
