@@ -1,5 +1,6 @@
 #include "cmd/cli.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "cpp/base/exit_code.hpp"
 #include "cpp/base/nearest.hpp"
 #include "cpp/base/parse.hpp"
+#include "cpp/base/redact.hpp"
 #include "cpp/config/problems.hpp"
 
 extern "C" char** environ;  // NOLINT(readability-redundant-declaration): POSIX has it in no header
@@ -77,6 +79,7 @@ class Parser {
   bool wants_help = false;
   bool wants_version = false;
   std::string error;
+  std::vector<std::string_view> secrets;  // in `words`
 
  private:
   // What followed "=", or was taken from the next word.
@@ -201,6 +204,7 @@ class Parser {
   bool take_key(const config::Key& key, std::string_view name, Value value) {
     const bool is_switch = key.type == config::Type::boolean;
     if (is_switch ? !switch_value(name, value, true) : !next_value(name, value)) return false;
+    if (key.is_secret) secrets.push_back(value.text);
     into_.source.flags.push_back({std::string(name), std::string(key.path), std::string(value.text)});
     return true;
   }
@@ -240,6 +244,12 @@ int usage_error(const Program& program, const Invocation& invocation, const std:
   for (const std::string& part : invocation.path) name += " " + part;
   print(invocation.err, name + ": " + message + "\n" + "try: " + name + " --help\n");
   return kExitUsage;
+}
+
+// The command line of a process is shown to every user of the machine (`ps`): a secret in it
+// was seen by whoever looked in time, but by nobody from here on.
+void hide(std::span<const std::string_view> secrets) {
+  for (const std::string_view secret : secrets) secure_wipe(const_cast<char*>(secret.data()), secret.size());
 }
 
 int run_help(const Program& program, std::span<const std::string_view> words, Invocation& invocation) {
@@ -314,8 +324,11 @@ const Command* find_command(const Program& program, std::span<const std::string>
   return found;
 }
 
-int execute(const Program& program, std::span<const std::string_view> arguments,
-            const char* const* environment, std::FILE* out, std::FILE* err) {
+namespace {
+
+// hides_secrets: the words are the process's own, not somebody's constants.
+int parse_and_run(const Program& program, std::span<const std::string_view> arguments, bool hides_secrets,
+                  const char* const* environment, std::FILE* out, std::FILE* err) {
   Invocation invocation;
   invocation.program = &program;
   invocation.source.environment = environment;
@@ -328,6 +341,7 @@ int execute(const Program& program, std::span<const std::string_view> arguments,
   }
   Parser parser(program, arguments, invocation);
   const bool is_parsed = parser.run();
+  if (hides_secrets) hide(parser.secrets);
   if (parser.wants_version) {
     print(out, program.name + " " TMESH_VERSION "\n");
     return kExitOk;
@@ -340,10 +354,28 @@ int execute(const Program& program, std::span<const std::string_view> arguments,
   return parser.command->run(invocation);
 }
 
+}  // namespace
+
+int execute(const Program& program, std::span<const std::string_view> arguments,
+            const char* const* environment, std::FILE* out, std::FILE* err) {
+  return parse_and_run(program, arguments, false, environment, out, err);
+}
+
+// A descriptor below 3 that is free would go to the next socket, and what is printed into it.
+// What takes its place fails as the missing one would: it is open for the other direction.
+static void fill_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest free number is this one.
+    (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int execute(const Program& program, int argc, char** argv) {
+  fill_standard_descriptors();
   std::vector<std::string_view> words;
   for (int i = 1; i < argc; ++i) words.emplace_back(argv[i]);
-  int code = execute(program, words, environ, stdout, stderr);
+  int code = parse_and_run(program, words, true, environ, stdout, stderr);
   // A full disk or a closed pipe must not look like success to a script.
   if (std::fflush(stdout) != 0 && code == kExitOk) {
     print(stderr, program.name + ": the output could not be written\n");

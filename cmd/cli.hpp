@@ -75,7 +75,7 @@ struct Program {
 int execute(const Program& program, std::span<const std::string_view> arguments,
             const char* const* environment, std::FILE* out, std::FILE* err);
 
-// For main().
+// For main(). Overwrites secrets in argv once they are parsed.
 int execute(const Program& program, int argc, char** argv);
 
 // The commands above and including the named one (empty path: the program), or

@@ -23,6 +23,7 @@ AgentStreamSettings build_streams(const Settings& s) {
   streams.active_max = s.number("agent.streams.max_active");
   streams.resolver = s.text("agent.streams.resolver") == "system" ? AgentStreamSettings::Resolver::system
                                                                   : AgentStreamSettings::Resolver::async;
+  streams.tls_ca_file = s.string("agent.streams.tls_ca_file");
   return streams;
 }
 
@@ -46,6 +47,7 @@ AgentConfig build_agent(Build& build) {
   config.limits = build_limits(build, "agent");
   config.shutdown_timeout_us = s.number("agent.shutdown_timeout");
   config.log = build_log(build, "agent");
+  config.watches_files = s.boolean("agent.config_watch");
   config.status_socket = s.string("agent.status_socket");
   return config;
 }

@@ -20,6 +20,7 @@ struct AgentStreamSettings {
   uint64_t inbound_buffer_bytes = 262144;
   uint64_t active_max = 1024;  // 0 = no limit
   Resolver resolver = Resolver::async;
+  std::string tls_ca_file;  // for https targets; empty: the system's bundle
 };
 
 // The operator's own networks, checked on every resolved address (STORAGE); the
@@ -43,6 +44,7 @@ struct AgentConfig {
   Limits limits;
   uint64_t shutdown_timeout_us = 10000000;
   LogSettings log;
+  bool watches_files = true;  // config_watch
   std::string status_socket;  // empty: automatic
 };
 

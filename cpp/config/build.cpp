@@ -10,8 +10,7 @@
 namespace tmesh::config {
 namespace {
 
-constexpr std::size_t kSecretFileBytesMax = 4096;  // a token has 43 characters
-constexpr std::size_t kMetadataItemsMax = 32;      // WIRE 2, agent metadata
+constexpr std::size_t kMetadataItemsMax = 32;  // WIRE 2, agent metadata
 
 }  // namespace
 
@@ -23,13 +22,18 @@ Origin Build::where(std::string_view path) const {
 
 void Build::require(std::string_view path) {
   const Setting& setting = settings.at(path);
-  if (purpose == Purpose::print || setting.is_refused || !setting.text().empty()) return;
-  error(path, "is required (in the file, as --" + std::string(path) + " or as " + env_name(path) + ")");
+  if (!is_whole() || setting.is_refused || !setting.text().empty()) return;
+  const std::string name(path);
+  // The command line is no place for a secret.
+  const std::string flag = find_key(path)->is_secret ? name + "_file" : name;
+  error(path, "is required (in the file, as --" + flag + " or as " + env_name(path) + ")");
 }
 
 void Build::require_readable(std::string_view path) {
-  if (!looks_at_files() || settings.text(path).empty()) return;
-  const Result<void> readable = check_readable(settings.string(path));
+  if (!is_whole() || settings.text(path).empty()) return;
+  const std::vector<std::string> file = {settings.string(path)};
+  files.merge(print_files(file));
+  const Result<void> readable = check_readable(file.front());
   if (!readable) error(path, std::string("the file cannot be read: ") + readable.error().text);
 }
 
@@ -131,47 +135,6 @@ ServerLink build_server_link(Build& build, const std::string& role, std::string_
   }
   if (!url->is_tls && !link.ca_file.empty()) build.warn(ca_path, "has no effect with a ws:// URL");
   return link;
-}
-
-Secret read_secret(Build& build, std::string_view path) {
-  const std::string file = build.settings.string(path);
-  Result<std::string> content = read_file(file, kSecretFileBytesMax);
-  if (!content) {
-    build.error(path, std::string("the file cannot be read: ") + content.error().text);
-    return {};
-  }
-  Secret secret(content->substr(0, content->find_last_not_of(" \t\r\n") + 1));
-  secure_wipe(*content);
-  if (secret.empty()) build.error(path, "the file is empty");
-  if (is_open_to_others(file)) {
-    build.warn(path, "other users have access to the file; its mode should be 0600");
-  }
-  return secret;
-}
-
-Secret build_token(Build& build, const std::string& role) {
-  const std::string token_path = role + ".token";
-  const std::string file_path = role + ".token_file";
-  const Setting& token = build.settings.at(token_path);
-  const Setting& file = build.settings.at(file_path);
-  if (file.text().empty()) {
-    if (!file.is_refused) build.require(token_path);
-    return Secret(token.text());
-  }
-  if (!token.text().empty()) {
-    if (token.origin.kind > file.origin.kind) return Secret(token.text());
-    if (token.origin.kind == file.origin.kind) {
-      build.error(file_path, "is set beside " + token_path + "; set only one of them");
-      return {};
-    }
-  }
-  if (!build.looks_at_files()) return {};
-  Secret secret = read_secret(build, file_path);
-  if (has_space_or_control(secret.reveal())) {
-    build.error(file_path, "the file must hold one token and nothing else");
-    return {};
-  }
-  return secret;
 }
 
 }  // namespace tmesh::config

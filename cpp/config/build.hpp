@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cpp/base/file_print.hpp"
 #include "cpp/base/redact.hpp"
 #include "cpp/config/common.hpp"
 #include "cpp/config/load.hpp"
@@ -19,6 +20,7 @@ struct Build {
   Purpose purpose;
   Settings& settings;
   Problems& problems;
+  FilePrints files;  // Loaded::files
 
   void error(std::string_view path, std::string message) {
     problems.error(where(path), path, std::move(message));
@@ -28,9 +30,11 @@ struct Build {
   }
   // The value's origin; for a default the file, if there is one.
   Origin where(std::string_view path) const;
-  // Reports a key that has no value and needs one, unless the purpose is to print.
+  // Reports a key that has no value and needs one.
   void require(std::string_view path);
-  bool looks_at_files() const { return purpose != Purpose::print; }
+  // Whether the configuration has to be complete; files are looked at then.
+  bool is_whole() const { return purpose == Purpose::run || purpose == Purpose::check; }
+  bool reads_secrets() const { return purpose != Purpose::print; }
   // Reports a configured file that cannot be read.
   void require_readable(std::string_view path);
 };
@@ -42,11 +46,24 @@ LogSettings build_log(Build& build, const std::string& role);
 PoolSettings build_pool(Build& build, const std::string& role);
 std::vector<MetadataItem> build_metadata(Build& build, const std::string& role);
 ServerLink build_server_link(Build& build, const std::string& role, std::string_view default_path);
-// From role.token or role.token_file, whichever has the higher origin.
 Secret build_token(Build& build, const std::string& role);
 
-// The content of a secret file without the white space at its end; empty after a problem.
-Secret read_secret(Build& build, std::string_view path);
+// Where a secret may come from.
+struct SecretSource {
+  std::string value_path;       // key that holds it; empty = none
+  std::string file_path;        // key that names a file with it
+  std::string credential_name;  // file in the service manager's folder
+};
+struct FoundSecret {
+  Secret value;  // without the white space at its end; empty: there is none, or a problem was reported
+  Origin where;
+};
+// From the source of the highest origin: flag, environment, credential, file. It is a
+// problem when two are set side by side.
+FoundSecret build_secret(Build& build, const SecretSource& source);
+// The same for what an environment variable or a credential holds, or a file that a key names.
+FoundSecret build_variable_secret(Build& build, const char* variable, const std::string& file_path,
+                                  const std::string& credential_name);
 
 ServerConfig build_server(Build& build);
 AgentConfig build_agent(Build& build);

@@ -13,19 +13,20 @@ struct CredentialSource {
   const char* username_variable;
   const char* password_variable;
   const char* file_path;
+  const char* credential_name;
 };
 
 // "user name, newline, password" (a colon may stand in either).
-Credentials credentials_from_file(Build& build, const char* path) {
-  const Secret content = read_secret(build, path);
-  if (content.empty()) return {};
-  const std::string_view text = content.reveal();
+Credentials two_lines(Build& build, const FoundSecret& found, const char* file_path) {
+  const std::string_view text = found.value.reveal();
   const std::size_t end = text.find('\n');
   std::string_view username = text.substr(0, end);
   std::string_view password = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   if (username.ends_with('\r')) username.remove_suffix(1);
   if (password.empty() || password.find('\n') != std::string_view::npos) {
-    build.error(path, "the file must hold a user name and a password on two lines");
+    const bool is_credential = found.where.kind == Origin::Kind::credential;
+    const std::string_view key = is_credential ? std::string_view() : file_path;
+    build.problems.error(found.where, key, "the file must hold a user name and a password on two lines");
     return {};
   }
   return {std::string(username), Secret(password)};
@@ -44,16 +45,19 @@ Credentials build_credentials(Build& build, const CredentialSource& source, bool
           std::string("needs both ") + source.username_variable + " and " + source.password_variable);
       return {};
     }
-  } else if (!build.settings.text(source.file_path).empty()) {
-    where = build.where(source.file_path);
-    if (!build.looks_at_files()) return {};
-    out = credentials_from_file(build, source.file_path);
-    if (out.empty()) return {};
+  } else {
+    // Either variable alone was dealt with above, so there is none here.
+    const std::size_t errors_before = build.problems.error_count();
+    const FoundSecret found =
+        build_variable_secret(build, source.password_variable, source.file_path, source.credential_name);
+    where = found.where;
+    if (!found.value.empty()) out = two_lines(build, found, source.file_path);
+    if (build.problems.error_count() > errors_before) return {};
   }
   if (out.username.size() > kCredentialBytesMax || out.password.size() > kCredentialBytesMax) {
     build.problems.error(where, "", "user name and password must have at most 255 bytes each");
   }
-  if (!is_needed || !out.empty() || build.purpose == Purpose::print) return out;
+  if (!is_needed || !out.empty() || !build.is_whole()) return out;
   const std::string message = std::string("needs ") + source.username_variable + " and " +
                               source.password_variable + ", or " + source.file_path;
   if (build.purpose == Purpose::run) {
@@ -67,7 +71,7 @@ Credentials build_credentials(Build& build, const CredentialSource& source, bool
 RemoteValidationSettings build_remote_validation(const Settings& s) {
   const std::string prefix = "client.remote_validation.";
   return {s.number(prefix + "positive_ttl"), s.number(prefix + "negative_ttl"), s.number(prefix + "timeout"),
-          s.number(prefix + "max_entries")};
+          s.number(prefix + "max_entries"), s.string(prefix + "ca_file")};
 }
 
 }  // namespace
@@ -91,17 +95,20 @@ ClientConfig build_client(Build& build) {
     return std::any_of(config.tunnels.begin(), config.tunnels.end(),
                        [&](const Tunnel& tunnel) { return tunnel.auth == auth; });
   };
-  config.socks5 = build_credentials(
-      build, {"TUNNELMESH_SOCKS5_USERNAME", "TUNNELMESH_SOCKS5_PASSWORD", "client.socks5_credentials_file"},
-      any_with(Tunnel::Auth::password));
-  config.http_proxy = build_credentials(build,
-                                        {"TUNNELMESH_HTTP_PROXY_USERNAME", "TUNNELMESH_HTTP_PROXY_PASSWORD",
-                                         "client.http_proxy_credentials_file"},
-                                        any_with(Tunnel::Auth::basic));
+  config.socks5 = build_credentials(build,
+                                    {"TUNNELMESH_SOCKS5_USERNAME", "TUNNELMESH_SOCKS5_PASSWORD",
+                                     "client.socks5_credentials_file", "tunnelmesh-client.socks5"},
+                                    any_with(Tunnel::Auth::password));
+  config.http_proxy =
+      build_credentials(build,
+                        {"TUNNELMESH_HTTP_PROXY_USERNAME", "TUNNELMESH_HTTP_PROXY_PASSWORD",
+                         "client.http_proxy_credentials_file", "tunnelmesh-client.http-proxy"},
+                        any_with(Tunnel::Auth::basic));
   config.capabilities = build_capabilities(build, "client");
   config.limits = build_limits(build, "client");
   config.shutdown_timeout_us = s.number("client.shutdown_timeout");
   config.log = build_log(build, "client");
+  config.watches_files = s.boolean("client.config_watch");
   config.status_socket = s.string("client.status_socket");
   return config;
 }

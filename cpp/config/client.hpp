@@ -32,12 +32,16 @@ struct Tunnel {
   std::string agent_id;
   std::string target_host;  // tcp, udp, http only
   uint16_t target_port = 0;
+  bool is_target_https = false;  // http: the agent speaks TLS to the target
+  std::string tls_server_name;   // with it; empty = target_host
   Auth auth = Auth::none;
   std::string auth_url;  // remote validation; empty = none
   bool allow_remote = false;
   std::vector<std::string> hosts;  // http: further names it answers to
   uint32_t socket_mode = 0600;
   std::string socket_owner;  // "user" or "user:group"; empty = own
+
+  bool operator==(const Tunnel&) const = default;
 
   // Whether only this machine can reach the listener.
   bool is_local() const { return !socket_path.empty() || is_loopback_host(listen.host); }
@@ -48,6 +52,7 @@ struct RemoteValidationSettings {
   uint64_t negative_ttl_us = 2000000;
   uint64_t timeout_us = 3000000;
   uint64_t entries_max = 10000;
+  std::string ca_file;  // for https; empty = the system's
 };
 
 struct ClientConfig {
@@ -69,15 +74,11 @@ struct ClientConfig {
   Limits limits;
   uint64_t shutdown_timeout_us = 10000000;
   LogSettings log;
+  bool watches_files = true;  // config_watch
   std::string status_socket;  // empty: automatic
 };
 
 // "socks5", "http-proxy", ...
 std::string_view protocol_name(Tunnel::Protocol protocol);
-
-// Why this version cannot serve the tunnel, as a static phrase ("protocol tcp is not
-// available in this version"); nullptr when it can. `run` refuses to start on one,
-// check-config warns.
-const char* unavailable_reason(const Tunnel& tunnel);
 
 }  // namespace tmesh::config

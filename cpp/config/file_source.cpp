@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cpp/base/file.hpp"
+#include "cpp/base/file_print.hpp"
 #include "cpp/base/parse.hpp"
 #include "cpp/base/redact.hpp"
 #include "cpp/config/yaml.hpp"
@@ -234,12 +235,12 @@ void store(Setting& setting, const Key& key, std::vector<std::string> texts, Ori
   setting.values = std::move(texts);
 }
 
-void apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
-                Problems& problems) {
+uint64_t apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
+                    Problems& problems) {
   const Origin where{Origin::Kind::file, file, 0};
   if (ascii_lower(file).ends_with(".toml")) {
     problems.error(where, "", "TOML is not supported; use YAML or JSON");
-    return;
+    return kNoPrint;
   }
   Result<std::string> text = read_file(file, kFileBytesMax);
   if (!text) {
@@ -247,11 +248,13 @@ void apply_file(const std::string& file, Role role, bool takes_tunnels, Settings
     problems.error(
         where, "",
         is_large ? std::string("is larger than 1 MiB") : std::string("cannot be read: ") + text.error().text);
-    return;
+    return kNoPrint;
   }
+  const uint64_t print = print_of(*text);
   std::vector<YamlNode> nodes = read_yaml(*text, file, problems);
   secure_wipe(*text);
   FileSource(file, role, takes_tunnels, settings, problems).apply(nodes);
+  return print;
 }
 
 }  // namespace tmesh::config

@@ -10,9 +10,9 @@
 namespace tmesh::config {
 
 // Reads and applies the file. With `takes_tunnels` false, client.tunnels is checked
-// but not kept.
-void apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
-                Problems& problems);
+// but not kept. Returns the print of what was read.
+uint64_t apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
+                    Problems& problems);
 
 // Stores the texts if every one is valid for the key; otherwise says so and marks
 // the setting as refused. A list gets the texts as its items.

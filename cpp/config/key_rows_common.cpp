@@ -17,6 +17,8 @@ constexpr std::array kRows = {
     text("storage.mysql.dsn", "", kServer, "user:password@tcp(host:port)/database")
         .checked(check_no_control)
         .secret(),
+    text("storage.mysql.dsn_file", "", kServer, "file that holds the DSN; mode 0600")
+        .checked(check_no_control),
     boolean("storage.mysql.tls", "false", kServer,
             "encrypt and verify the database connection; overrides the DSN's own setting"),
     text("storage.mysql.ca", "", kServer, "CA certificates for the database").checked(check_no_control),
@@ -54,9 +56,9 @@ constexpr std::array kRows = {
     make("security.auth", Type::tree, "", kServer, "sign-in options of later versions")
         .unavailable("security.auth"),
     boolean("tls.enabled", "false", kServer, "serve HTTPS and WSS on server.http_addr"),
-    text("tls.cert_file", "", kServer, "certificate chain, PEM").checked(check_no_control),
-    text("tls.key_file", "", kServer, "key of the certificate, PEM").checked(check_no_control),
-    choice("tls.min_version", "1.2|1.3", "1.2", kServer, "oldest TLS version accepted"),
+    text("tls.cert_file", "", kServer, "certificate chain, PEM").checked(check_no_control).live(),
+    text("tls.key_file", "", kServer, "key of the certificate, PEM").checked(check_no_control).live(),
+    choice("tls.min_version", "1.2|1.3", "1.2", kServer, "oldest TLS version accepted").live(),
     text("downloads.github_repository", "", kServer, "owner/name shown on the download page")
         .checked(check_no_control)
         .no_effect("downloads"),

@@ -10,17 +10,25 @@ namespace {
 constexpr std::array kRows = {
     text("server.http_addr", ":80", kServer, "the one listener: HTTP(S), WebSocket, health")
         .checked(check_listen),
-    count("server.stream.max_concurrent_opens", "256", kServer, "opens running at once").range(1, kCountMax),
-    count("server.stream.max_pending_opens", "1024", kServer, "opens waiting for a turn").range(1, kCountMax),
+    count("server.stream.max_concurrent_opens", "256", kServer, "opens running at once")
+        .range(1, kCountMax)
+        .live(),
+    count("server.stream.max_pending_opens", "1024", kServer, "opens waiting for a turn")
+        .range(1, kCountMax)
+        .live(),
     count("server.stream.max_opens_per_link", "128", kServer, "opens running at once for one client link")
-        .range(1, kCountMax),
+        .range(1, kCountMax)
+        .live(),
     count("server.stream.max_active_per_link", "16384", kServer, "live streams on one client link")
-        .range(1, kCountMax),
+        .range(1, kCountMax)
+        .live(),
     count("server.stream.max_active_per_token", "16384", kServer, "live streams of one token")
-        .range(1, kCountMax),
+        .range(1, kCountMax)
+        .live(),
     count("server.stream.max_active_per_agent", "1024", kServer,
           "live streams of one agent over all its links; 0 = no limit")
-        .range(0, kCountMax),
+        .range(0, kCountMax)
+        .live(),
     bytes("server.stream.initial_window", "262144", kServer, "credit of a new stream, towards each side")
         .range(1, kBufferMax),
     bytes("server.stream.window_update_threshold", "131072", kServer, "credit is returned in steps of this")
@@ -82,10 +90,17 @@ constexpr std::array kRows = {
         .range(kSecond, kHour),
     duration("server.shutdown_timeout", "10s", kServer, "time for streams to end on SIGTERM")
         .range(0, kHour)
-        .flag("shutdown-timeout"),
+        .flag("shutdown-timeout")
+        .live(),
     choice("server.log_level", "error|warn|info|debug", "info", kServer, "least severe level logged")
-        .flag("log-level"),
-    choice("server.log_format", "text|json", "text", kServer, "form of a log line").flag("log-format"),
+        .flag("log-level")
+        .live(),
+    choice("server.log_format", "text|json", "text", kServer, "form of a log line").flag("log-format").live(),
+    text("server.token_encryption_key_file", "", kServer,
+         "file with the key under which token secrets are kept; mode 0600")
+        .checked(check_no_control),
+    boolean("server.config_watch", "true", kServer, "reload when the files change, not only on SIGHUP")
+        .live(),
     text("server.status_socket", "", kServer, "Unix socket of `status`; empty = automatic")
         .checked(check_absolute_path)
         .no_effect("status_socket"),

@@ -90,12 +90,15 @@ std::size_t key_index(const Key& key) {
 }
 
 const Key* find_flag(std::string_view name, Role role) {
+  const Key* of_server = nullptr;
   for (const Key& key : keys()) {
     if (!key.is_settable()) continue;
     if (key.path == name) return &key;
-    if ((key.roles & role) != 0 && has_name(key.flags, name)) return &key;
+    if (!has_name(key.flags, name)) continue;
+    if ((key.roles & role) != 0) return &key;
+    if ((key.roles & kServer) != 0) of_server = &key;
   }
-  return nullptr;
+  return of_server;
 }
 
 std::string env_name(std::string_view path) {

@@ -58,6 +58,7 @@ struct Key {
   std::string_view feature;     // what one warning names, when the effect is not full
   std::string_view flags;       // more names of the flag: "storage-driver|..."
   std::string_view file_alias;  // older path, read from a file only when the key itself is set nowhere
+  bool is_live = false;         // a reload applies it; otherwise the program has to be started again
 
   // Part of a list of mappings: no flag, no environment variable.
   constexpr bool is_element() const { return path.find("[]") != std::string_view::npos; }
@@ -101,6 +102,11 @@ struct Key {
     k.flags = names;
     return k;
   }
+  constexpr Key live() const {
+    Key k = *this;
+    k.is_live = true;
+    return k;
+  }
   constexpr Key formerly(std::string_view path_in_file) const {
     Key k = *this;
     k.file_alias = path_in_file;
@@ -116,8 +122,8 @@ const Key* find_key(std::string_view path);
 // Position in keys(); the row must be one of them.
 std::size_t key_index(const Key& key);
 
-// The row that a flag names: its path, or one of its further names for that role;
-// without the dashes. nullptr if none.
+// The row that a flag names: its path, or one of its further names for that role, else of
+// the server's (deployed programs take those everywhere); without the dashes. nullptr if none.
 const Key* find_flag(std::string_view name, Role role);
 
 // "server.http_addr" -> "TUNNELMESH_SERVER_HTTP_ADDR".

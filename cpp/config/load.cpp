@@ -10,10 +10,11 @@ namespace {
 template <class Config>
 Loaded<Config> load(const Source& source, Purpose purpose, Role role, Config (*build)(Build&)) {
   Problems problems;
-  Settings settings = gather(source, role, problems);
-  Build context{source, purpose, settings, problems};
+  FilePrints files;
+  Settings settings = gather(source, role, problems, &files);
+  Build context{source, purpose, settings, problems, std::move(files)};
   Config config = build(context);
-  return {std::move(config), std::move(settings), std::move(problems)};
+  return {std::move(config), std::move(settings), std::move(problems), std::move(context.files)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Loading: sources in, a typed configuration and every problem out.
 #pragma once
 
+#include "cpp/base/file_print.hpp"
 #include "cpp/config/agent.hpp"
 #include "cpp/config/client.hpp"
 #include "cpp/config/problems.hpp"
@@ -16,6 +17,7 @@ enum class Purpose : uint8_t {
   check,  // as run, but what only this version lacks, and credentials that the service
           // manager may supply later, are warnings
   print,  // only what is there has to be valid; no file but the configuration is opened
+  use,    // as print, but secrets are read: for commands that need only a part of it
 };
 
 template <class Config>
@@ -23,6 +25,8 @@ struct Loaded {
   Config config;      // usable only when there are no errors
   Settings settings;  // effective values with their origins, for print-config
   Problems problems;
+  // What it was made from besides environment and flags: configuration, secrets, certificates.
+  FilePrints files;
 
   bool ok() const { return !problems.has_errors(); }
 };

@@ -151,6 +151,7 @@ void append_row(std::string& out, const Key& key) {
   std::string doc(key.doc);
   if (!range.empty()) doc += "; " + range;
   if (key.is_secret) doc += "; secret";
+  if (key.is_live) doc += "; applied by a reload";
   if (key.effect != Effect::full) doc += "; **no effect in this version**";
   const std::string fallback = default_text(key);
   out += "| `" + std::string(key.path) + "` | " + cell(type) + " | " +
@@ -188,7 +189,16 @@ std::string dump_reference_markdown() {
       "file given with `--config` (YAML or JSON), else from the default. Durations are written as in Go\n"
       "(`100ms`, `5s`, `1m30s`), sizes in bytes or with KiB, MiB, GiB. Lists may be written as one text "
       "with\n"
-      "commas. Every program accepts every key and uses its own.\n";
+      "commas. Every program accepts every key and uses its own.\n\n"
+      "SIGHUP, and with `config_watch` a change of the files, loads everything anew. Keys marked \"applied "
+      "by\n"
+      "a reload\" change while the program runs; others that changed are named in the log and wait for a "
+      "restart.\n\n"
+      "Secrets stand best in files of their own (`..._file`) or in credentials of the service manager, "
+      "which\n"
+      "are read from the folder that systemd names in `CREDENTIALS_DIRECTORY`: they count more than the "
+      "file\n"
+      "and less than the environment.\n";
   for (const Part& part : parts) {
     out += std::string("\n## ") + part.title +
            "\n\n| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n";

@@ -8,6 +8,8 @@ std::string Origin::text() const {
   switch (kind) {
     case Kind::file:
       return line == 0 ? name : name + ":" + std::to_string(line);
+    case Kind::credential:
+      return "credential " + name;
     case Kind::env:
       return "env " + name;
     case Kind::flag:

@@ -1,8 +1,9 @@
 // Everything that is wrong with a configuration, collected before anything is said.
 //
 // One problem is one line: `where: key: message` (a warning: `where: warning: key:
-// message`), where = `file:line`, `file`, `env NAME` or `flag --name`, or nothing. A message never repeats a
-// configured value: it may be a secret, or an address of a private network (requirement A7).
+// message`), where = `file:line`, `file`, `credential NAME`, `env NAME` or `flag --name`, or nothing. A
+// message never repeats a configured value: it may be a secret, or an address of a private network
+// (requirement A7).
 #pragma once
 
 #include <cstddef>
@@ -15,12 +16,13 @@ namespace tmesh::config {
 
 // Where a value came from.
 struct Origin {
-  enum class Kind : uint8_t { fallback, file, env, flag };
+  // In the order of precedence, the lowest first (requirement F1).
+  enum class Kind : uint8_t { fallback, file, credential, env, flag };
   Kind kind = Kind::fallback;
-  std::string name;  // the file, the variable, or the flag without its dashes
+  std::string name;  // the file, the credential, the variable, or the flag without its dashes
   std::size_t line = 0;
 
-  // "default", "env NAME", "file:line", "flag --name".
+  // "default", "file:line", "credential NAME", "env NAME", "flag --name".
   std::string text() const;
 };
 

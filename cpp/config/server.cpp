@@ -19,7 +19,6 @@ StorageSettings build_storage(Build& build, bool is_cluster) {
       s.text("storage.driver") == "mysql" ? StorageSettings::Driver::mysql : StorageSettings::Driver::sqlite;
   storage.sqlite_path = s.string("storage.sqlite.path");
   storage.is_auto_init = s.boolean("storage.auto_init");
-  storage.mysql_dsn = s.secret("storage.mysql.dsn");
   storage.is_mysql_tls = s.boolean("storage.mysql.tls");
   storage.mysql_ca_file = s.string("storage.mysql.ca");
   storage.mysql_cert_file = s.string("storage.mysql.cert");
@@ -30,7 +29,12 @@ StorageSettings build_storage(Build& build, bool is_cluster) {
     return storage;
   }
   if (!is_cluster) build.error("storage.driver", "must be sqlite when mode is local");
-  build.require("storage.mysql.dsn");
+  const SecretSource dsn{"storage.mysql.dsn", "storage.mysql.dsn_file", "tunnelmesh-server.mysql-dsn"};
+  const std::size_t errors_before = build.problems.error_count();
+  storage.mysql_dsn = build_secret(build, dsn).value;
+  if (storage.mysql_dsn.empty() && build.problems.error_count() == errors_before) {
+    build.require("storage.mysql.dsn");
+  }
   if (storage.mysql_cert_file.empty() != storage.mysql_key_file.empty()) {
     build.error(storage.mysql_cert_file.empty() ? "storage.mysql.key" : "storage.mysql.cert",
                 "needs both storage.mysql.cert and storage.mysql.key");
@@ -134,6 +138,11 @@ ServerConfig build_server(Build& build) {
   config.tls = build_tls(build);
   config.connections_per_agent_max = or_default(build, "server.agents.max_connections_per_agent");
   config.metrics_token = s.secret("server.metrics.token");
+  config.token_encryption_key =
+      build_variable_secret(build, "TUNNELMESH_TOKEN_ENCRYPTION_KEY", "server.token_encryption_key_file",
+                            "tunnelmesh-server.token-encryption-key")
+          .value;
+  config.token_encryption_key_id = environment_value(build.source, "TUNNELMESH_TOKEN_ENCRYPTION_KEY_ID");
   config.audit_retention_days = s.number("server.audit.retention_days");
   config.login_throttle = {s.number("security.auth.login_throttle.max_attempts"),
                            s.number("security.auth.login_throttle.window"),
@@ -152,6 +161,7 @@ ServerConfig build_server(Build& build) {
   config.capabilities = build_capabilities(build, "server");
   config.shutdown_timeout_us = s.number("server.shutdown_timeout");
   config.log = build_log(build, "server");
+  config.watches_files = s.boolean("server.config_watch");
   config.status_socket = s.string("server.status_socket");
   return config;
 }

@@ -76,7 +76,9 @@ struct ServerConfig {
   ServerTlsSettings tls;
   uint64_t connections_per_agent_max = 64;
   Secret metrics_token;
-  uint64_t audit_retention_days = 0;  // 0 = keep
+  Secret token_encryption_key;          // empty: secrets of tokens are not kept
+  std::string token_encryption_key_id;  // empty: the default
+  uint64_t audit_retention_days = 0;    // 0 = keep
   LoginThrottleSettings login_throttle;
   uint64_t session_token_ttl_us = 0;  // security.auth.session_token_ttl; 0 = no expiry
   std::vector<Cidr> trusted_proxies;
@@ -87,6 +89,7 @@ struct ServerConfig {
   Limits limits;
   uint64_t shutdown_timeout_us = 10000000;
   LogSettings log;
+  bool watches_files = true;  // config_watch
   std::string status_socket;  // empty: automatic
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cpp/base/file.hpp"
 #include "cpp/base/nearest.hpp"
 #include "cpp/config/file_source.hpp"
 
@@ -80,7 +81,8 @@ void apply_flags(const std::vector<FlagValue>& flags, Settings& settings, Proble
     const Origin origin{Origin::Kind::flag, flag.name, 0};
     if (key->is_secret) {
       problems.warn(origin, key->path,
-                    "is visible to every user of this machine; use a file or the environment");
+                    "is visible to every user of this machine until the program has read it; use a file or "
+                    "the environment");
     }
     std::vector<std::string> texts = texts_of(*key, flag.value);
     bool is_started = false;
@@ -111,6 +113,17 @@ void apply_tunnel(const std::vector<FlagValue>& fields, Settings& settings, Prob
   settings.at(*find_key("client.tunnels")).origin = {Origin::Kind::flag, fields.front().name, 0};
 }
 
+// A secret among the other keys makes a secret of the whole file.
+void check_mode(const Source& source, const Settings& settings, Problems& problems) {
+  if (source.file.empty() || !is_open_to_others(source.file)) return;
+  for (const Key& key : keys()) {
+    const Setting& setting = settings.at(key);
+    if (!key.is_secret || setting.origin.kind != Origin::Kind::file || setting.text().empty()) continue;
+    problems.warn(setting.origin, key.path, "other users have access to the file; its mode should be 0600");
+    return;
+  }
+}
+
 // One warning for each feature that is configured and not there; an error where it
 // is switched on.
 void check_effects(const Settings& settings, Role role, Problems& problems) {
@@ -132,9 +145,13 @@ void check_effects(const Settings& settings, Role role, Problems& problems) {
 
 }  // namespace
 
-Settings gather(const Source& source, Role role, Problems& problems) {
+Settings gather(const Source& source, Role role, Problems& problems, FilePrints* files) {
   Settings settings;
-  if (!source.file.empty()) apply_file(source.file, role, source.tunnel.empty(), settings, problems);
+  if (!source.file.empty()) {
+    const uint64_t print = apply_file(source.file, role, source.tunnel.empty(), settings, problems);
+    if (files != nullptr) (*files)[source.file] = print;
+  }
+  check_mode(source, settings, problems);
   apply_environment(source.environment, settings, problems);
   apply_flags(source.flags, settings, problems);
   apply_tunnel(source.tunnel, settings, problems);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/base/file_print.hpp"
 #include "cpp/config/key_table.hpp"
 #include "cpp/config/problems.hpp"
 #include "cpp/config/settings.hpp"
@@ -14,7 +15,7 @@ namespace tmesh::config {
 struct FlagValue {
   std::string name;   // as typed, without its dashes
   std::string path;   // the key's path
-  std::string value;  // wiped by nobody: the command line is visible to every user anyway
+  std::string value;  // not wiped: a reload needs it again
 };
 
 struct Source {
@@ -27,8 +28,8 @@ struct Source {
 };
 
 // Reads the file (blocking) and merges. Every problem goes to `problems`; a refused
-// value leaves the next lower source in effect.
-Settings gather(const Source& source, Role role, Problems& problems);
+// value leaves the next lower source in effect. files: gets what was read, may be null.
+Settings gather(const Source& source, Role role, Problems& problems, FilePrints* files = nullptr);
 
 // The value of an environment variable that is no key (SOCKS5 credentials); empty when unset.
 std::string_view environment_value(const Source& source, std::string_view name);

@@ -1,8 +1,10 @@
 // Rules of client.tunnels[] (INTERFACE 5.2, requirement J5).
 #include <array>
+#include <filesystem>
 
 #include "core/base/check.h"
 #include "cpp/base/parse.hpp"
+#include "cpp/base/url.hpp"
 #include "cpp/config/build.hpp"
 
 namespace tmesh::config {
@@ -40,6 +42,8 @@ class TunnelBuilder {
     tunnel_.agent_id = element_.text("agent_id");
     tunnel_.target_host = element_.text("target_host");
     tunnel_.target_port = static_cast<uint16_t>(element_.number("target_port"));
+    tunnel_.is_target_https = element_.text("target_scheme") == "https";
+    tunnel_.tls_server_name = element_.text("tls_server_name");
     tunnel_.auth = auth_from(element_.text("auth_mode"));
     tunnel_.auth_url = element_.text("auth_url");
     tunnel_.allow_remote = element_.boolean("allow_remote");
@@ -50,10 +54,11 @@ class TunnelBuilder {
     require("protocol");
     require("agent_id");
     if (!is_given("protocol")) return std::move(tunnel_);
+    unix_socket();
     target();
     auth();
     remote();
-    available();
+    auth_url();
     return std::move(tunnel_);
   }
 
@@ -98,7 +103,23 @@ class TunnelBuilder {
     }
   }
 
+  void unix_socket() {
+    if (tunnel_.socket_path.empty()) {
+      for (const char* name : {"socket_mode", "socket_owner"}) {
+        if (is_given(name)) warn(name, "has no effect without a Unix socket");
+      }
+    } else if (tunnel_.protocol == Tunnel::Protocol::udp || tunnel_.protocol == Tunnel::Protocol::http) {
+      error("listen", "must be host:port with this protocol");
+    }
+  }
+
   void target() {
+    const bool is_http = tunnel_.protocol == Tunnel::Protocol::http;
+    if (!is_http && is_given("target_scheme")) error("target_scheme", "needs protocol http");
+    if (!is_http && is_given("hosts")) warn("hosts", "has no effect with this protocol");
+    if (is_given("tls_server_name") && !(is_http && tunnel_.is_target_https)) {
+      error("tls_server_name", "needs target_scheme https");
+    }
     if (!is_proxy(tunnel_.protocol)) {
       require("target_host");
       if (tunnel_.target_port == 0 && !is_refused("target_port")) error("target_port", "is required");
@@ -139,16 +160,13 @@ class TunnelBuilder {
     }
   }
 
-  void available() {
-    const char* reason = unavailable_reason(tunnel_);
-    if (reason == nullptr) return;
-    const char* name = tunnel_.protocol != Tunnel::Protocol::socks5 ? "protocol"
-                       : !tunnel_.socket_path.empty()               ? "listen"
-                                                                    : "auth_url";
-    if (build_.purpose == Purpose::run) {
-      error(name, reason);
-    } else {
-      warn(name, std::string(reason) + "; run will refuse it");
+  // What the local user shows goes to the service. A warning and no error: whoever runs a
+  // client with such a file today shall still have one after an upgrade.
+  void auth_url() {
+    if (!is_given("auth_url") || tunnel_.auth == Tunnel::Auth::none) return;
+    const Result<Url> url = parse_http_url(tunnel_.auth_url);
+    if (url && !url->is_tls && !is_loopback_host(url->host)) {
+      warn("auth_url", "sends the password over the network in clear; use https://");
     }
   }
 
@@ -157,34 +175,27 @@ class TunnelBuilder {
   Tunnel tunnel_;
 };
 
+// One spelling of what net::Listener takes for the same address.
+std::string listen_host(const Tunnel& tunnel) {
+  const std::string host = ascii_lower(tunnel.listen.host);
+  if (host == "localhost") return "127.0.0.1";
+  return host.empty() || host == "*" ? "::" : host;
+}
+
 bool is_same_listener(const Tunnel& a, const Tunnel& b) {
-  if (!a.socket_path.empty() || !b.socket_path.empty()) return a.socket_path == b.socket_path;
+  if (!a.socket_path.empty() || !b.socket_path.empty()) {
+    return std::filesystem::path(a.socket_path).lexically_normal() ==
+           std::filesystem::path(b.socket_path).lexically_normal();
+  }
   const bool is_udp = a.protocol == Tunnel::Protocol::udp;
-  return a.listen.port != 0 && a.listen == b.listen && is_udp == (b.protocol == Tunnel::Protocol::udp);
+  return a.listen.port != 0 && a.listen.port == b.listen.port && listen_host(a) == listen_host(b) &&
+         is_udp == (b.protocol == Tunnel::Protocol::udp);
 }
 
 }  // namespace
 
 std::string_view protocol_name(Tunnel::Protocol protocol) {
   return kProtocolNames[static_cast<std::size_t>(protocol)];
-}
-
-const char* unavailable_reason(const Tunnel& tunnel) {
-  switch (tunnel.protocol) {
-    case Tunnel::Protocol::tcp:
-      return "protocol tcp is not available in this version";
-    case Tunnel::Protocol::udp:
-      return "protocol udp is not available in this version";
-    case Tunnel::Protocol::http:
-      return "protocol http is not available in this version";
-    case Tunnel::Protocol::http_proxy:
-      return "protocol http-proxy is not available in this version";
-    case Tunnel::Protocol::socks5:
-      break;
-  }
-  if (!tunnel.socket_path.empty()) return "a Unix socket is not available in this version";
-  // Serving the entry without asking would open it to everybody.
-  return tunnel.auth_url.empty() ? nullptr : "auth_url is not available in this version";
 }
 
 std::vector<Tunnel> build_tunnels(Build& build) {
@@ -205,7 +216,7 @@ std::vector<Tunnel> build_tunnels(Build& build) {
     }
     tunnels.push_back(std::move(tunnel));
   }
-  if (elements.empty() && build.purpose != Purpose::print) {
+  if (elements.empty() && build.is_whole()) {
     if (build.purpose == Purpose::run) {
       build.error("client.tunnels", "has no entry, so there is nothing to do");
     } else {

@@ -213,5 +213,29 @@ TEST(Cli, Version) {
   EXPECT_EQ(ran({"run", "--version"}).out, r.out);
 }
 
+// `ps` shows argv to every user (LESSONS P-K7).
+TEST(Cli, SecretsAreTakenOutOfArgv) {
+  static std::string got;
+  Program program{.name = "tunnelmesh-client", .doc = "x"};
+  program.role = config::kClient;
+  Command run{.name = "run", .doc = "starts it"};
+  run.takes_keys = true;
+  run.run = [](const Invocation& in) {
+    for (const config::FlagValue& flag : in.source.flags) got += flag.value + " ";
+    return 0;
+  };
+  program.commands = {run};
+  std::vector<std::string> words = {
+      "tunnelmesh-client",    "run", "--client.token", "hunter2", "--storage.mysql.dsn=hunter3",
+      "--client.tls.ca_file", "/a"};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  EXPECT_EQ(execute(program, static_cast<int>(argv.size()), argv.data()), 0);
+  EXPECT_EQ(got, "hunter2 hunter3 /a ");
+  EXPECT_EQ(words[3], std::string(7, '\0'));
+  EXPECT_EQ(words[4], "--storage.mysql.dsn=" + std::string(7, '\0'));
+  EXPECT_EQ(words[6], "/a");
+}
+
 }  // namespace
 }  // namespace tmesh::cli

@@ -49,10 +49,22 @@ TEST_F(AgentConfigTest, StructDefaultsAgreeWithTheTable) {
   EXPECT_EQ(made.shutdown_timeout_us, loaded.shutdown_timeout_us);
 }
 
-TEST_F(AgentConfigTest, AResolverThatIsNotThereIsAWarning) {
-  agent_file("  streams:\n    resolver: system\n");
-  EXPECT_NE(warnings(agent()).find("agent.streams.resolver: is accepted but has no effect"),
-            std::string::npos);
+TEST_F(AgentConfigTest, PoolResolverAndTheCaOfTargetsHaveAnEffect) {
+  agent_file(
+      "  connections: {min: 2, max: 4, high_watermark: 20, low_watermark: 3, evaluation_interval: 5s, "
+      "cooldown: 1m}\n"
+      "  streams:\n    resolver: system\n    tls_ca_file: /etc/ca.pem\n");
+  const auto loaded = agent();
+  EXPECT_EQ(warnings(loaded), "");
+  const AgentConfig& c = loaded.config;
+  EXPECT_EQ(c.connections.min_count, 2u);
+  EXPECT_EQ(c.connections.max_count, 4u);
+  EXPECT_EQ(c.connections.high_watermark_count, 20u);
+  EXPECT_EQ(c.connections.low_watermark_count, 3u);
+  EXPECT_EQ(c.connections.evaluation_interval_us, 5'000'000u);
+  EXPECT_EQ(c.connections.cooldown_us, 60'000'000u);
+  EXPECT_EQ(c.streams.resolver, AgentStreamSettings::Resolver::system);
+  EXPECT_EQ(c.streams.tls_ca_file, "/etc/ca.pem");
 }
 
 TEST_F(AgentConfigTest, WhatRunNeeds) {
@@ -61,7 +73,7 @@ TEST_F(AgentConfigTest, WhatRunNeeds) {
               "agent.server_url: is required (in the file, as --agent.server_url or as "
               "TUNNELMESH_AGENT_SERVER_URL)\n"
               "agent.id: is required (in the file, as --agent.id or as TUNNELMESH_AGENT_ID)\n"
-              "agent.token: is required (in the file, as --agent.token or as TUNNELMESH_AGENT_TOKEN)\n");
+              "agent.token: is required (in the file, as --agent.token_file or as TUNNELMESH_AGENT_TOKEN)\n");
   }
   EXPECT_EQ(errors(agent(Purpose::print)), "");
 }

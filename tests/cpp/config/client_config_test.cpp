@@ -25,9 +25,7 @@ TEST_F(ClientConfigTest, CompleteFile) {
            "socket_owner: 'a:b'"});
   const auto loaded = client(Purpose::check);
   ASSERT_EQ(errors(loaded), "");
-  EXPECT_EQ(warnings(loaded),
-            "c.yaml:6: client.tunnels[1].listen: a Unix socket is not available in this version; run will "
-            "refuse it\n");
+  EXPECT_EQ(warnings(loaded), "");
   const ClientConfig& c = loaded.config;
   EXPECT_EQ(c.server.endpoint.path, "/ws/client");
   EXPECT_EQ(c.handshake_timeout_us, 10000000u);
@@ -140,37 +138,90 @@ TEST_F(ClientConfigTest, NamesAndListenersAreUnique) {
            "name: c, protocol: socks5, listen: '127.0.0.1:0', agent_id: y",
            "name: d, protocol: socks5, listen: '127.0.0.1:0', agent_id: y",
            "name: e, protocol: socks5, listen: 'unix:/run/x', agent_id: y",
-           "name: f, protocol: socks5, listen: 'unix:/run/x', agent_id: y"});
+           "name: f, protocol: socks5, listen: 'unix:/run//./x', agent_id: y",
+           "name: g, protocol: socks5, listen: 'localhost:1080', agent_id: y",
+           "name: h, protocol: socks5, listen: 'unix:/run/y', agent_id: y"});
   EXPECT_EQ(errors(client()),
             "c.yaml:6: client.tunnels[1].name: is the same as that of client.tunnels[0]\n"
             "c.yaml:6: client.tunnels[1].listen: is the same as that of client.tunnels[0]\n"
-            "c.yaml:11: client.tunnels[6].listen: is the same as that of client.tunnels[5]\n");
+            "c.yaml:11: client.tunnels[6].listen: is the same as that of client.tunnels[5]\n"
+            "c.yaml:12: client.tunnels[7].listen: is the same as that of client.tunnels[0]\n"
+            "c.yaml:12: client.tunnels[7].listen: is the same as that of client.tunnels[1]\n");
 }
 
-TEST_F(ClientConfigTest, OtherProtocolsAreAcceptedAndRefusedByRun) {
-  for (const char* protocol : {"tcp", "udp", "http"}) {
-    const std::string text = std::string("protocol: ") + protocol +
-                             ", agent_id: a, listen: '127.0.0.1:1', target_host: h, target_port: 1";
-    EXPECT_EQ(tunnel_errors(text), "");
-    EXPECT_EQ(warnings(client()), std::string("c.yaml:5: client.tunnels[0].protocol: protocol ") + protocol +
-                                      " is not available in this version; run will refuse it\n");
-    EXPECT_EQ(tunnel_errors(text, Purpose::run),
-              std::string("c.yaml:5: client.tunnels[0].protocol: protocol ") + protocol +
-                  " is not available in this version\n");
+// Requirement J5: a Unix socket counts as local; datagrams and pages that a browser opens need a port.
+TEST_F(ClientConfigTest, AUnixSocketIsForStreams) {
+  const std::string at = ", agent_id: a, listen: 'unix:/run/x', target_host: h, target_port: 1";
+  EXPECT_EQ(tunnel_errors("protocol: tcp, socket_mode: '0660', socket_owner: 'a:b'" + at, Purpose::run), "");
+  EXPECT_EQ(warnings(client()), "");
+  for (const char* protocol : {"udp", "http"}) {
+    EXPECT_EQ(tunnel_errors(std::string("protocol: ") + protocol + at),
+              "c.yaml:5: client.tunnels[0].listen: must be host:port with this protocol\n");
   }
-  EXPECT_STREQ(unavailable_reason(Tunnel{.protocol = Tunnel::Protocol::http_proxy}),
-               "protocol http-proxy is not available in this version");
-  EXPECT_STREQ(unavailable_reason(Tunnel{.socket_path = "/run/x"}),
-               "a Unix socket is not available in this version");
-  EXPECT_EQ(unavailable_reason(Tunnel{}), nullptr);
+  tunnel_errors(
+      "protocol: socks5, agent_id: a, listen: '127.0.0.1:1', socket_mode: '0660', socket_owner: 'a'");
+  EXPECT_EQ(warnings(client()),
+            "c.yaml:5: client.tunnels[0].socket_mode: has no effect without a Unix socket\n"
+            "c.yaml:5: client.tunnels[0].socket_owner: has no effect without a Unix socket\n");
 }
 
-TEST_F(ClientConfigTest, AuthUrlIsNeverSilentlyIgnored) {
-  const std::string text =
-      "protocol: socks5, agent_id: a, listen: '127.0.0.1:1', auth_url: 'https://auth.example.com/'";
-  EXPECT_EQ(tunnel_errors(text), "");
-  EXPECT_EQ(tunnel_errors(text, Purpose::run),
-            "c.yaml:5: client.tunnels[0].auth_url: auth_url is not available in this version\n");
+// The agent speaks TLS to the target of an http entry, and to no other.
+TEST_F(ClientConfigTest, AnHttpTargetCanBeBehindTls) {
+  const std::string at = ", agent_id: a, listen: '127.0.0.1:1', target_host: h, target_port: 1";
+  EXPECT_EQ(
+      tunnel_errors("protocol: http, target_scheme: https, tls_server_name: wiki.example" + at, Purpose::run),
+      "");
+  EXPECT_TRUE(client().config.tunnels[0].is_target_https);
+  EXPECT_EQ(client().config.tunnels[0].tls_server_name, "wiki.example");
+  EXPECT_EQ(tunnel_errors("protocol: http" + at), "");
+  EXPECT_FALSE(client().config.tunnels[0].is_target_https);
+  EXPECT_EQ(tunnel_errors("protocol: tcp, target_scheme: https" + at),
+            "c.yaml:5: client.tunnels[0].target_scheme: needs protocol http\n");
+  EXPECT_EQ(tunnel_errors("protocol: http, tls_server_name: x" + at),
+            "c.yaml:5: client.tunnels[0].tls_server_name: needs target_scheme https\n");
+  EXPECT_EQ(tunnel_errors("protocol: tcp, hosts: [x]" + at), "");
+  EXPECT_EQ(warnings(client()), "c.yaml:5: client.tunnels[0].hosts: has no effect with this protocol\n");
+}
+
+TEST_F(ClientConfigTest, APasswordForAnAuthUrlInClearIsWarnedOf) {
+  const std::string base = "protocol: socks5, agent_id: a, listen: '127.0.0.1:1', auth_url: ";
+  const std::string warning =
+      "c.yaml:5: client.tunnels[0].auth_url: sends the password over the network in clear; use https://\n";
+  for (const char* url :
+       {"'http://auth.example.com/'", "'http://192.168.1.1:8080/check'", "'http://[fd00::1]/'"}) {
+    EXPECT_EQ(tunnel_errors(base + url + ", auth_mode: password"), "") << url;
+    EXPECT_NE(warnings(client()).find(warning), std::string::npos) << url;
+    EXPECT_EQ(tunnel_errors(base + url), "");
+    EXPECT_EQ(warnings(client()), "") << "without a password there is none to be read: " << url;
+  }
+  for (const char* url : {"'https://auth.example.com/'", "'http://127.0.0.1:8080/'", "'http://[::1]/'",
+                          "'http://localhost/'"}) {
+    tunnels({base + url + ", auth_mode: password"});
+    EXPECT_EQ(warnings(client()).find("auth_url"), std::string::npos) << url;
+  }
+}
+
+TEST_F(ClientConfigTest, RunServesATunnelWithAuthUrl) {
+  tunnels({"protocol: socks5, agent_id: a, listen: '127.0.0.1:1', auth_url: 'https://auth.example.com/'"});
+  const auto loaded = client(Purpose::run);
+  EXPECT_EQ(errors(loaded), "");
+  EXPECT_EQ(loaded.config.tunnels[0].auth_url, "https://auth.example.com/");
+}
+
+TEST_F(ClientConfigTest, RemoteValidationKeys) {
+  file(
+      "client:\n  server_url: wss://hub\n  token: t\n  remote_validation: {positive_ttl: 1m, negative_ttl: "
+      "5s, "
+      "timeout: 1s, max_entries: 7, ca_file: /etc/ca.pem}\n");
+  const auto loaded = client();
+  EXPECT_EQ(errors(loaded), "");
+  EXPECT_EQ(warnings(loaded).find("remote_validation"), std::string::npos) << warnings(loaded);
+  const RemoteValidationSettings& got = loaded.config.remote_validation;
+  EXPECT_EQ(got.positive_ttl_us, 60'000'000u);
+  EXPECT_EQ(got.negative_ttl_us, 5'000'000u);
+  EXPECT_EQ(got.timeout_us, 1'000'000u);
+  EXPECT_EQ(got.entries_max, 7u);
+  EXPECT_EQ(got.ca_file, "/etc/ca.pem");
 }
 
 TEST_F(ClientConfigTest, RunNeedsATunnel) {

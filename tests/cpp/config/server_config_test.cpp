@@ -163,7 +163,7 @@ TEST_F(ServerConfigTest, ModeAndStorageBelongTogether) {
   file("storage:\n  driver: mysql\n");
   EXPECT_EQ(errors(server()),
             "c.yaml:2: storage.driver: must be sqlite when mode is local\n"
-            "c.yaml: storage.mysql.dsn: is required (in the file, as --storage.mysql.dsn or as "
+            "c.yaml: storage.mysql.dsn: is required (in the file, as --storage.mysql.dsn_file or as "
             "TUNNELMESH_STORAGE_MYSQL_DSN)\n");
   file("mode: cluster\nstorage:\n  driver: mysql\n  mysql:\n    dsn: u:p@tcp(db:3306)/t\n    cert: /c\n");
   EXPECT_EQ(errors(server()),
@@ -219,7 +219,7 @@ TEST_F(ServerConfigTest, TokenOnTheCommandLineIsAWarning) {
   const std::string text = warnings(server());
   EXPECT_TRUE(
       text.starts_with("flag --server.metrics.token: server.metrics.token: is visible to every user of this "
-                       "machine; use a file or the environment\n"))
+                       "machine until the program has read it; use a file or the environment\n"))
       << text;
 }
 
