@@ -46,6 +46,9 @@ class Headers {
 };
 
 bool equals_ignoring_case(std::string_view a, std::string_view b);  // ASCII
+// What a message may carry as the name and as the value of a field (RFC 9110 section 5).
+bool is_token(std::string_view text);
+bool is_field_value(std::string_view text);
 
 struct Request {
   Method method = Method::get;

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/base/check.h"
-#include "core/wire/ws_upgrade.h"
+#include "cpp/http/field_reader.hpp"
 
 namespace tmesh::http {
 
@@ -17,8 +17,6 @@ namespace {
 // a floor for small limits.
 constexpr std::size_t kBodyWireFactor = 8;
 constexpr std::size_t kBodyWireFloorBytes = 65536;
-// Of the memory a field costs besides its bytes.
-constexpr std::size_t kFieldOverheadBytes = sizeof(Header);
 
 std::optional<Method> method_from(uint8_t method) {
   switch (method) {
@@ -56,23 +54,23 @@ bool is_visible_ascii(std::string_view text) {
 }  // namespace
 
 struct RequestParser::Impl {
+  explicit Impl(const ParserLimits& l) : limits(l), fields(l.max_header_bytes, l.max_header_count) {}
+
   ParserLimits limits;
   llhttp_t parser{};
+  FieldReader fields;
   Request request;
   std::string target;
-  bool is_value = false;       // the last field has got its value
-  bool is_after_head = false;  // fields that follow are trailers
   bool is_http_1_1 = false;
-  std::size_t field_bytes = 0;  // request line, fields and trailers as far as parsed
   std::size_t head_wire_bytes = 0;
   std::size_t body_wire_bytes = 0;
-  std::size_t held_bytes = 0;
 
   void reset_request() {
     request = Request{};
     target.clear();
-    is_value = is_after_head = is_http_1_1 = false;
-    field_bytes = head_wire_bytes = body_wire_bytes = held_bytes = 0;
+    fields.reset();
+    is_http_1_1 = false;
+    head_wire_bytes = body_wire_bytes = 0;
   }
   int check_head();
   int check_target();
@@ -98,22 +96,17 @@ int RequestParser::Impl::check_target() {
   return request.path.starts_with('/') || is_asterisk ? 0 : 400;
 }
 
-// Where the message ends must have exactly one reading.
 int RequestParser::Impl::check_framing() {
-  const Headers& headers = request.headers;
-  std::size_t lengths = headers.count("content-length");
-  std::size_t encodings = headers.count("transfer-encoding");
-  if (lengths > 1 || (lengths == 1 && encodings > 0)) return 400;
-  if (encodings > 0) {
-    if (!is_http_1_1 || encodings > 1) return 400;
-    if (!equals_ignoring_case(*headers.find("transfer-encoding"), "chunked")) return 501;
-  }
-  if (lengths == 1) {
-    const std::string& text = *headers.find("content-length");
-    bool is_number =
-        !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!is_number) return 400;
-    if (parser.content_length > limits.max_body_bytes) return 413;
+  switch (framing_of(request.headers, is_http_1_1)) {
+    case Framing::malformed:
+      return 400;
+    case Framing::unknown:
+      return 501;
+    case Framing::length:
+      return parser.content_length > limits.max_body_bytes ? 413 : 0;
+    case Framing::none:
+    case Framing::chunked:
+      break;
   }
   return 0;
 }
@@ -135,20 +128,14 @@ int RequestParser::Impl::check_head() {
 struct ParserGlue {
   static RequestParser& self(llhttp_t* p) { return *static_cast<RequestParser*>(p->data); }
 
-  // Counts bytes of the request line and fields; false when the limit is passed.
-  static bool charge(RequestParser& r, std::size_t n) {
-    r.impl_->field_bytes += n;
-    if (r.impl_->field_bytes > r.impl_->limits.max_header_bytes) {
-      r.reject(431);
-      return false;
-    }
-    return true;
+  static int too_large_unless(RequestParser& r, bool is_within) {
+    if (!is_within) r.reject(431);
+    return is_within ? 0 : -1;
   }
   static int on_url(llhttp_t* p, const char* at, size_t n) {
     RequestParser& r = self(p);
-    if (!charge(r, n)) return -1;
+    if (!r.impl_->fields.charge(n)) return too_large_unless(r, false);
     r.impl_->target.append(at, n);
-    r.impl_->held_bytes += n;
     if (r.impl_->target.size() > r.impl_->limits.max_target_bytes) {
       r.reject(414);
       return -1;
@@ -156,44 +143,20 @@ struct ParserGlue {
     return 0;
   }
   static int on_field(llhttp_t* p, const char* at, size_t n) {
-    RequestParser& r = self(p);
-    RequestParser::Impl& impl = *r.impl_;
-    if (!charge(r, n)) return -1;
-    if (impl.is_after_head) return 0;  // trailers are counted and dropped
-    if (impl.request.headers.size() == 0 || impl.is_value) {
-      if (impl.request.headers.size() == impl.limits.max_header_count) {
-        r.reject(431);
-        return -1;
-      }
-      impl.request.headers.add({}, {});
-      impl.is_value = false;
-      impl.held_bytes += kFieldOverheadBytes;
-    }
-    impl.request.headers.back().name.append(at, n);
-    impl.held_bytes += n;
-    return 0;
+    RequestParser::Impl& impl = *self(p).impl_;
+    return too_large_unless(self(p), impl.fields.on_name(impl.request.headers, at, n));
   }
   static int on_value(llhttp_t* p, const char* at, size_t n) {
-    RequestParser& r = self(p);
-    if (!charge(r, n)) return -1;
-    if (r.impl_->is_after_head) return 0;
-    r.impl_->request.headers.back().value.append(at, n);
-    r.impl_->held_bytes += n;
-    return 0;
+    RequestParser::Impl& impl = *self(p).impl_;
+    return too_large_unless(self(p), impl.fields.on_value(impl.request.headers, at, n));
   }
   static int on_value_complete(llhttp_t* p) {
-    RequestParser& r = self(p);
-    if (!charge(r, 4)) return -1;  // ": " and the line end
-    if (r.impl_->is_after_head) return 0;
-    r.impl_->is_value = true;
-    std::string& value = r.impl_->request.headers.back().value;
-    std::size_t last = value.find_last_not_of(" \t");
-    value.resize(last == std::string::npos ? 0 : last + 1);
-    return 0;
+    RequestParser::Impl& impl = *self(p).impl_;
+    return too_large_unless(self(p), impl.fields.on_value_complete(impl.request.headers));
   }
   static int on_head(llhttp_t* p) {
     RequestParser& r = self(p);
-    r.impl_->is_after_head = true;
+    r.impl_->fields.end_head();
     if (int status = r.impl_->check_head()) {
       r.reject(status);
       return -1;
@@ -209,7 +172,6 @@ struct ParserGlue {
       return -1;
     }
     body.append(at, n);
-    r.impl_->held_bytes += n;
     return 0;
   }
   static int on_complete(llhttp_t* p) {
@@ -232,8 +194,7 @@ struct ParserGlue {
 };
 const llhttp_settings_t ParserGlue::kSettings = ParserGlue::make_settings();
 
-RequestParser::RequestParser(const ParserLimits& limits) : impl_(std::make_unique<Impl>()) {
-  impl_->limits = limits;
+RequestParser::RequestParser(const ParserLimits& limits) : impl_(std::make_unique<Impl>(limits)) {
   llhttp_init(&impl_->parser, HTTP_REQUEST, &ParserGlue::kSettings);
   impl_->parser.data = this;
 }
@@ -296,7 +257,7 @@ void RequestParser::next() {
 }
 
 std::size_t RequestParser::held_bytes() const {
-  return impl_->held_bytes;
+  return impl_->target.size() + impl_->fields.held_bytes() + impl_->request.body.size();
 }
 
 }  // namespace tmesh::http

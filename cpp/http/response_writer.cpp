@@ -11,21 +11,6 @@ namespace tmesh::http {
 
 namespace {
 
-bool is_token(std::string_view text) {
-  static constexpr std::string_view kOther = "!#$%&'*+-.^_`|~";
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kOther.find(c) != std::string_view::npos;
-  });
-}
-
-bool is_field_value(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    auto byte = static_cast<unsigned char>(c);
-    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-  });
-}
-
 bool is_sound(const Headers& fields) {
   static constexpr std::array<std::string_view, 4> kOwn = {"content-length", "connection", "date",
                                                            "transfer-encoding"};
