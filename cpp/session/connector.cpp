@@ -82,11 +82,17 @@ void Connector::start() {
   request.timeout_us = kTimeout_us;
   auto dial = dialer_.dial(request, Delegate<void(DialResult)>::bind<&Connector::on_dialed>(this));
   if (!dial) {
-    failure_ = {tmesh_err_session(dial.error().code), "dns", "the server's name cannot be looked up", 0};
+    failure_ = {tmesh_err_session(dial.error().code), "dns", "the server's name cannot be looked up", 0, {}};
     step_ = timers_.after(0, Delegate<void()>::bind<&Connector::deliver_failure>(this));
     return;
   }
   step_ = std::move(*dial);
+}
+
+// Of the stage that ends here; the next one begins.
+uint64_t Connector::stage_us() {
+  const uint64_t now_us = timers_.now_us();
+  return now_us - std::exchange(stage_began_us_, now_us);
 }
 
 void Connector::deliver_failure() {
@@ -97,7 +103,7 @@ void Connector::deliver_failure() {
 void Connector::fail(const char* stage, tmesh_status status, const char* text, int http_status) {
   step_.cancel();
   transport_.close(false);
-  failure_ = {status, stage, text, http_status};
+  failure_ = {status, stage, text, http_status, times_};
   deliver_failure();
 }
 
@@ -108,6 +114,9 @@ void Connector::on_timeout() {
 
 void Connector::on_dialed(DialResult result) {
   step_.release();
+  times_.dns_us = result.dns_us;
+  times_.connect_us = result.connect_us;
+  stage_began_us_ = timers_.now_us();
   if (!tmesh_is_ok(result.status)) {
     return fail(result.failed_in_dns ? "dns" : "connect",
                 tmesh_err_session(static_cast<tmesh_code>(result.status.code)), dial_text(result));
@@ -127,6 +136,7 @@ void Connector::on_ready(tmesh_status status) {
                 is_verify ? verify_text(tmesh_tls_verify_result(transport_.tls()))
                           : "the TLS handshake with the server failed");
   }
+  if (endpoint_.url.is_tls) times_.tls_us = stage_us();
   is_upgrading_ = true;
   if (has_offer_) {
     offer_count_ = tmesh_subprotocol_offers(offered_, offer_ids_);
@@ -178,7 +188,9 @@ void Connector::on_data(std::span<uint8_t> data) {
     return fail("upgrade", tmesh_err_session(TMESH_E_HTTP),
                 "the server answers before it has read the request");
   }
+  times_.upgrade_us = stage_us();
   Connected connected;
+  connected.times = times_;
   const int selected = tmesh_ws_response_protocol(response_.get());
   if (selected >= 0) connected.subprotocol = offer_ids_[selected];
   connected.early.assign(data.begin() + static_cast<std::ptrdiff_t>(used), data.end());

@@ -29,10 +29,19 @@ struct ServerEndpoint {
   const net::TlsContext* tls = nullptr;  // required for wss
 };
 
+// How long each stage took; 0 for one that was not needed or did not end.
+struct ConnectTimes {
+  uint64_t dns_us = 0;
+  uint64_t connect_us = 0;
+  uint64_t tls_us = 0;
+  uint64_t upgrade_us = 0;
+};
+
 struct Connected {
   net::Transport transport;  // upgraded; has no handler until a Session takes it
   tmesh_subprotocol subprotocol = TMESH_SUBPROTOCOL_NONE;
   std::vector<uint8_t> early;  // frames behind the 101
+  ConnectTimes times;
 };
 
 // Why an attempt failed, for the log and for the retry without an offer.
@@ -41,6 +50,7 @@ struct ConnectFailure {
   const char* stage = "";  // "dns", "connect", "tls", "upgrade"
   const char* text = "";   // static; what to look at
   int http_status = 0;     // of the answer, 0 if there was none
+  ConnectTimes times;
 };
 
 class Connector final : private net::TransportHandler {
@@ -64,6 +74,7 @@ class Connector final : private net::TransportHandler {
   void on_dialed(DialResult result);
   void on_timeout();
   void deliver_failure();
+  uint64_t stage_us();
   void fail(const char* stage, tmesh_status status, const char* text, int http_status = 0);
 
   void on_ready(tmesh_status status) override;
@@ -94,6 +105,8 @@ class Connector final : private net::TransportHandler {
   bool is_upgrading_ = false;
   bool is_request_sent_ = false;
   ConnectFailure failure_;
+  ConnectTimes times_;
+  uint64_t stage_began_us_ = 0;
 };
 
 }  // namespace tmesh::session

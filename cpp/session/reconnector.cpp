@@ -38,6 +38,11 @@ void Reconnector::stop() {
   connector_.reset();
 }
 
+void Reconnector::resume(bool has_link) {
+  is_stopped_ = false;
+  if (!has_link) wait(0);
+}
+
 void Reconnector::wait(uint64_t us) {
   if (is_stopped_) return;
   timer_ = timers_.after(us, Delegate<void()>::bind<&Reconnector::attempt>(this));

@@ -42,8 +42,10 @@ class Reconnector {
   // with a wait, so that a server which sends everybody away is not called in a circle. An
   // attempt that runs or waits is not hastened.
   void renew(bool is_used_up);
-  // No further attempt. Idempotent.
+  // No further attempt, until resume(). Idempotent.
   void stop();
+  // has_link: the last link still lives, and link_ended() will be told.
+  void resume(bool has_link);
 
  private:
   void attempt();

@@ -106,7 +106,7 @@ void Session::on_timer() {
   const Liveness::Verdict verdict = liveness_.judge(now_us, seen());
   if (verdict.is_dead) return link_.fail(tmesh_err_session(TMESH_E_TIMEOUT));
   if (verdict.wants_probe) link_.ws_ping();
-  if (verdict.wants_ping) send_ping(now_us);
+  if (verdict.wants_ping) send_ping(now_us, true);
   tmesh_mux_reset_stalled(link_.mux(), now_us, TMESH_STALLED_LIMIT_US);
   if (link_.tls() != nullptr && tmesh_tls_records(link_.tls()) > TMESH_TLS_RECORDS_MAX)
     handler_.on_worn_out(*this);
@@ -114,9 +114,14 @@ void Session::on_timer() {
   arm();
 }
 
-void Session::send_ping(uint64_t now_us) {
+void Session::ping() {
+  if (is_up_ && ping_sent_us_ == 0) send_ping(timers_.now_us(), false);
+}
+
+void Session::send_ping(uint64_t now_us, bool is_sample) {
   ping_id_++;
   ping_sent_us_ = now_us;
+  is_ping_sample_ = is_sample;
   send(TMESH_FRAME_PING, encode_id(ping_id_));
 }
 
@@ -124,6 +129,8 @@ void Session::on_pong(std::span<const uint8_t> payload) {
   if (ping_sent_us_ == 0 || payload.size() != 8 || decode_id(payload) != ping_id_) return;
   rtt_us_ = std::max<uint64_t>(timers_.now_us() - std::exchange(ping_sent_us_, 0), 1);
   smoothed_rtt_us_ = smoothed_rtt_us_ == 0 ? rtt_us_ : (smoothed_rtt_us_ * 7 + rtt_us_) / 8;
+  // Samples are far apart: many PINGs of one burst of bulk must not make up the lowest.
+  if (!is_ping_sample_) return;
   rtts_us_[rtt_next_++ % kRttSamples] = rtt_us_;
   tmesh_mux_set_rtt(link_.mux(), lowest_rtt_us());
 }

@@ -62,8 +62,9 @@ class Session final : private net::LinkHandler {
   void send(uint8_t frame_type, std::span<const uint8_t> payload);
   // GOAWAY: the peer opens no more streams here; neither do we.
   void goaway();
-  // Only we open no more.
-  void stop_opens() { is_draining_ = true; }
+  // Only we open no more, until resume_opens().
+  void stop_opens() { is_stopped_ = true; }
+  void resume_opens() { is_stopped_ = false; }
   // A WebSocket ping now: whoever lives is heard of within a round trip.
   void probe() { link_.ws_ping(); }
   // An open left that the peer has to answer: silence from now on is a sign.
@@ -73,15 +74,17 @@ class Session final : private net::LinkHandler {
   // PING at once, and from then on: for window growth, and only towards peers of this
   // project (deployed ones never get a PING from a server).
   void measure_rtt();
+  // One PING now, unless one is on its way: for the round-trip time, and to see whether a byte
+  // comes back. Judges nothing by itself.
+  void ping();
   // What both ends named in hello and acknowledgement: switches the extensions on that
   // this link's base allows. The first call counts. peer_is_ours: see tmesh_mux_config.
   void use_extensions(uint32_t named_by_both, bool peer_is_ours);
   // Ends the link; on_down follows from the loop.
   void fail(tmesh_status why) { link_.fail(why); }
 
-  // The link is up and not suspect, no GOAWAY was sent or received, and nobody called
-  // stop_opens().
-  bool takes_opens() const { return is_up_ && !is_draining_ && !is_suspect(); }
+  // The link is up and not suspect, no GOAWAY was sent or received, and opens are not stopped.
+  bool takes_opens() const { return is_up_ && !is_draining_ && !is_stopped_ && !is_suspect(); }
   // Probed, and not a byte since (liveness.hpp).
   bool is_suspect() const { return liveness_.is_suspect(link_.bytes_in()); }
   std::size_t live_streams_count() { return link_.mux()->live_count; }
@@ -93,6 +96,8 @@ class Session final : private net::LinkHandler {
   uint64_t smoothed_rtt_us() const { return smoothed_rtt_us_; }
   uint64_t lowest_rtt_us() const;
   uint64_t last_read_us() const { return link_.last_read_us(); }
+  // Of any kind, on the wire.
+  uint64_t bytes_in() const { return link_.bytes_in(); }
 
  private:
   Session(net::Loop& loop, const SessionLife& life, SessionHandler& handler);
@@ -106,7 +111,7 @@ class Session final : private net::LinkHandler {
   Liveness::Seen seen() const;
   void arm();
   void on_timer();
-  void send_ping(uint64_t now_us);
+  void send_ping(uint64_t now_us, bool is_sample);
 
   // Enough to look past one burst of bulk; few enough to follow a path that changed
   // within two minutes of PINGs.
@@ -121,9 +126,11 @@ class Session final : private net::LinkHandler {
   uint64_t timer_due_us_ = Liveness::kNever;
   bool is_up_ = true;
   bool is_draining_ = false;
+  bool is_stopped_ = false;
   bool is_extended_ = false;
   uint64_t ping_id_ = 0;
-  uint64_t ping_sent_us_ = 0;  // 0 = none outstanding
+  uint64_t ping_sent_us_ = 0;    // 0 = none outstanding
+  bool is_ping_sample_ = false;  // its answer goes into rtts_us_
   uint64_t rtt_us_ = 0;
   uint64_t smoothed_rtt_us_ = 0;
   std::array<uint64_t, kRttSamples> rtts_us_{};  // a ring; 0 = none yet

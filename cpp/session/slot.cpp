@@ -1,7 +1,9 @@
 #include "cpp/session/slot.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "core/base/check.h"
 #include "cpp/base/log.hpp"
 
 namespace tmesh::session {
@@ -27,11 +29,34 @@ Slot::~Slot() {
   for (const auto& session : draining_) role_.on_session_over(*session);
 }
 
-void Slot::drain() {
+void Slot::drain(bool tells_peer) {
   is_stopping_ = true;
+  is_rotating_ = false;
   reconnector_.stop();
   renegotiate_.cancel();
-  if (current_ != nullptr) stop_opens(*current_);
+  if (current_ != nullptr && tells_peer) stop_opens(*current_);
+}
+
+void Slot::resume() {
+  // An agent has told its server, which does not take it back.
+  TMESH_ASSERT(has_offer_);
+  if (!std::exchange(is_stopping_, false)) return;
+  if (current_ != nullptr) current_->resume_opens();
+  plan_renegotiation();
+  reconnector_.resume(current_ != nullptr);
+}
+
+Session* Slot::session_of(const tmesh_mux* mux) {
+  if (current_ != nullptr && current_->mux() == mux) return current_.get();
+  for (const auto& session : draining_) {
+    if (session->mux() == mux) return session.get();
+  }
+  return nullptr;
+}
+
+bool Slot::has_streams() {
+  if (current_ != nullptr && current_->has_streams()) return true;
+  return std::ranges::any_of(draining_, [](const auto& session) { return session->has_streams(); });
 }
 
 void Slot::rotate(const char* reason) {
@@ -66,15 +91,25 @@ void Slot::on_connected(Connected connected) {
   if (current_ != nullptr) put_aside("rotated");
   current_ = std::move(*session);
   has_failed_ = false;
+  links_count_++;
+  up_since_us_ = timers_.now_us();
+  subprotocol_ = chosen;
+  connect_times_ = connected.times;
   log::info("link_up", {{"slot", number_}, {"sub_protocol", tmesh_subprotocol_name(chosen)}});
-  if (has_offer_ && chosen == TMESH_SUBPROTOCOL_NONE) {
-    renegotiate_ = timers_.after(kRenegotiateAfter_us, Delegate<void()>::bind<&Slot::on_renegotiate>(this));
-  }
+  plan_renegotiation();
   role_.on_session(*current_, chosen);
+}
+
+void Slot::plan_renegotiation() {
+  if (!has_offer_ || current_ == nullptr || subprotocol_ != TMESH_SUBPROTOCOL_NONE) return;
+  renegotiate_ = timers_.after(kRenegotiateAfter_us, Delegate<void()>::bind<&Slot::on_renegotiate>(this));
 }
 
 void Slot::on_connect_failed(const ConnectFailure& failure, uint64_t retry_us) {
   is_rotating_ = false;
+  connect_times_ = failure.times;
+  last_failure_ = {failure.stage, tmesh_code_name(failure.status.code), failure.text, failure.http_status,
+                   timers_.now_us()};
   // The first of a series is a warning; the rest would only repeat it.
   const auto level = has_failed_ ? log::Level::debug : log::Level::warn;
   log::write(level, "connect_failed",
@@ -151,6 +186,7 @@ void Slot::on_down(Session& session, tmesh_status why) {
   renegotiate_.cancel();
   is_rotating_ = false;
   current_.reset();
+  last_failure_ = {"link", tmesh_code_name(why.code), "", 0, timers_.now_us()};
   reconnector_.link_ended();
 }
 
@@ -163,6 +199,30 @@ void Slot::log_storm() {
 
 void Slot::on_worn_out(Session& session) {
   if (&session == current_.get()) rotate("tls_records");
+}
+
+SlotStatus Slot::status() const {
+  SlotStatus status;
+  status.number = number_;
+  status.links_count = links_count_;
+  status.connect_times = connect_times_;
+  status.last_failure = last_failure_;
+  status.draining_count = draining_.size();
+  for (const auto& session : draining_) status.draining_streams_count += session->live_streams_count();
+  if (current_ != nullptr) {
+    status.subprotocol = subprotocol_;
+    status.up_since_us = up_since_us_;
+    status.rtt_us = current_->smoothed_rtt_us();
+    status.streams_count = current_->live_streams_count();
+    status.state = current_->is_suspect() ? SlotStatus::State::suspect : SlotStatus::State::up;
+  }
+  if (is_stopping_) status.state = SlotStatus::State::draining;
+  return status;
+}
+
+const char* slot_state_name(SlotStatus::State state) {
+  static constexpr const char* names[] = {"connecting", "up", "suspect", "draining"};
+  return names[static_cast<std::size_t>(state)];
 }
 
 }  // namespace tmesh::session

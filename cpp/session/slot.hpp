@@ -15,6 +15,7 @@
 
 #include "cpp/session/reconnector.hpp"
 #include "cpp/session/session.hpp"
+#include "cpp/session/slot_status.hpp"
 
 namespace tmesh::session {
 
@@ -60,8 +61,12 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
     is_started_ = true;
     reconnector_.start();
   }
-  // No new streams and no reconnect; streams that run go on.
-  void drain();
+  // No new streams and no reconnect; streams that run go on. Not told, the peer may still
+  // open some.
+  void drain(bool tells_peer = true);
+  // A client's slot only: takes drain() back. What drained takes streams again, or a link is
+  // connected.
+  void resume();
   // The current session is used up by its own work: connects a successor at once, while it
   // goes on taking streams.
   void rotate(const char* reason);
@@ -71,10 +76,15 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
 
   // The session for new streams; null when there is none that takes them.
   Session* ready() { return current_ != nullptr && current_->takes_opens() ? current_.get() : nullptr; }
+  // Whose mux this is, of those that live; null when it is over.
+  Session* session_of(const tmesh_mux* mux);
+  // Streams of any of its sessions that still need their link (Session::has_streams).
+  bool has_streams();
   // No session is ready, but one is likely to be soon: no attempt has failed since the last
   // link (or the start).
   bool is_link_coming() { return is_started_ && !is_stopping_ && !has_failed_ && ready() == nullptr; }
   uint32_t number() const { return number_; }
+  SlotStatus status() const;
 
  private:
   void on_connected(Connected connected) override;
@@ -92,6 +102,7 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   void stop_opens(Session& session);
   void sweep();
   void log_storm();
+  void plan_renegotiation();
   void on_renegotiate() { rotate("renegotiate"); }
 
   net::Loop& loop_;
@@ -109,6 +120,12 @@ class Slot final : private ReconnectorHandler, private SessionHandler {
   bool is_started_ = false;
   bool has_failed_ = false;       // an attempt, since the last link
   uint64_t storm_logged_us_ = 0;  // 0 = never
+  // For status().
+  uint64_t links_count_ = 0;
+  uint64_t up_since_us_ = 0;
+  tmesh_subprotocol subprotocol_ = TMESH_SUBPROTOCOL_NONE;
+  ConnectTimes connect_times_;
+  SlotFailure last_failure_;
 };
 
 }  // namespace tmesh::session

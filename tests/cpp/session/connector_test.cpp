@@ -123,6 +123,33 @@ TEST_F(ConnectorTest, A101ConnectsWithTheSelectedSubprotocol) {
   EXPECT_EQ(done_count, 1u);
 }
 
+TEST_F(ConnectorTest, TellsHowLongEachStageTook) {
+  serve();
+  dialer->dns_us = 3'000;
+  dialer->connect_us = 5'000;
+  start();
+  ASSERT_TRUE(run_until([&] { return server->has_request(0); }));
+  timers.advance(7'000);
+  answer(server->last().switching("tunnelmesh.v1"));
+  ASSERT_TRUE(connected.has_value());
+  EXPECT_EQ(connected->times.dns_us, 3'000u);
+  EXPECT_EQ(connected->times.connect_us, 5'000u);
+  EXPECT_EQ(connected->times.tls_us, 0u) << "not needed";
+  EXPECT_EQ(connected->times.upgrade_us, 7'000u);
+}
+
+TEST_F(ConnectorTest, AFailureTellsHowLongTheStagesBeforeItTook) {
+  serve();
+  dialer->connect_us = 5'000;
+  start();
+  ASSERT_TRUE(run_until([&] { return server->has_request(0); }));
+  timers.advance(7'000);
+  answer("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n");
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->times.connect_us, 5'000u);
+  EXPECT_EQ(failure->times.upgrade_us, 0u) << "did not end well";
+}
+
 TEST_F(ConnectorTest, NoSelectedSubprotocolIsLegacy) {
   request();
   answer(server->last().switching(""));

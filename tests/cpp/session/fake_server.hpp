@@ -60,6 +60,7 @@ inline std::string raw_window_update_of_zero(uint32_t stream_id) {
 }
 
 // A stream at the accepting end: collects what arrives, writes what it is told.
+// Of datagrams it takes and sends none: a test does that with the stream.
 struct PeerStream {
   explicit PeerStream(tmesh_stream* s, const tmesh_open_stream& o) : stream(s), open(o) {
     tmesh_stream_attach(s, this, &PeerStream::on_event);
@@ -84,7 +85,7 @@ struct PeerStream {
     write_more();
   }
   void write_more() {
-    if (stream == nullptr || over) return;
+    if (stream == nullptr || over || stream->is_datagram) return;
     unsent.erase(0, tmesh_stream_write(stream, unsent.data(), unsent.size()));
     if (unsent.empty() && is_finish_wanted) tmesh_stream_finish(stream);
   }
@@ -94,7 +95,7 @@ struct PeerStream {
       self->over = s->over;
       return self->release();
     }
-    if (self->is_reading) self->take();
+    if (self->is_reading && !s->is_datagram) self->take();
     self->write_more();
   }
   void take() {
@@ -257,6 +258,8 @@ class LoopbackDialer final : public Dialer {
     });
   }
 
+  bool is_busy() const { return static_cast<bool>(done_); }
+
   std::size_t count = 0;
   std::size_t cancelled_count = 0;
   std::string host;
@@ -264,6 +267,8 @@ class LoopbackDialer final : public Dialer {
   std::optional<DialResult> result;  // instead of a connection
   bool is_silent = false;
   int send_buffer_bytes = 0;
+  uint64_t dns_us = 0;
+  uint64_t connect_us = 0;
 
  private:
   void deliver() {
@@ -283,6 +288,8 @@ class LoopbackDialer final : public Dialer {
         out.status = tmesh_err_stream(TMESH_E_REFUSED);
       }
     }
+    out.dns_us = dns_us;
+    out.connect_us = connect_us;
     std::exchange(done_, {})(out);
   }
 

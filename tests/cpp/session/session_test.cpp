@@ -240,6 +240,23 @@ TEST_F(SessionTest, MeasuringStartsAtOnceAndGivesTheMuxTheLowestRoundTrip) {
   EXPECT_GT(session->lowest_rtt_us(), lowest_us) << "an old path is forgotten";
 }
 
+TEST_F(SessionTest, APingOnDemandIsTheOnlyOneAndGivesTheMuxNoSample) {
+  connect({0, 0, 0});
+  session->ping();
+  session->ping();
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_BINARY) == 1; }));
+  run_for(20'000);
+  EXPECT_EQ(ws_frames(TMESH_WS_OP_BINARY), 1u) << "one on its way is enough";
+  const uint64_t in_bytes = session->bytes_in();
+  peer().reply(raw_frame(TMESH_FRAME_PONG, std::string(7, '\0') + '\1'));
+  ASSERT_TRUE(run_until([&] { return session->rtt_us() != 0; }));
+  EXPECT_GT(session->bytes_in(), in_bytes);
+  EXPECT_NE(session->smoothed_rtt_us(), 0u);
+  EXPECT_EQ(session->mux()->rounds.rtt_us, 0u) << "windows grow by measurements that are far apart";
+  session->ping();
+  ASSERT_TRUE(run_until([&] { return ws_frames(TMESH_WS_OP_BINARY) == 2; }));
+}
+
 TEST_F(SessionTest, ExtensionsNeedWhatTheyExtendAndAreSetOnce) {
   connect({0, 0, 0});
   tmesh_mux_config& config = session->mux()->config;
@@ -329,6 +346,17 @@ TEST_F(SessionTest, StopOpensTellsNobody) {
   session->send(TMESH_FRAME_CLIENT_HELLO, {});
   ASSERT_TRUE(run_until([&] { return peer().controls.size() == 1; }));
   EXPECT_EQ(peer().goaways_count, 0u);
+}
+
+TEST_F(SessionTest, ResumedOpensArePossibleUnlessTheServerWantsNone) {
+  connect_links({0, 0, 0});
+  session->stop_opens();
+  session->resume_opens();
+  EXPECT_TRUE(session->takes_opens());
+  peer().control(TMESH_FRAME_GOAWAY);
+  ASSERT_TRUE(run_until([&] { return handler.goaways_count == 1; }));
+  session->resume_opens();
+  EXPECT_FALSE(session->takes_opens());
 }
 
 TEST_F(SessionTest, ControlFramesGoBothWaysInOrder) {

@@ -256,6 +256,69 @@ TEST_F(SlotTest, AGoawayWhileDrainingDoesNotReconnect) {
   expect_quiet(kMinute_us);
 }
 
+TEST_F(SlotTest, AResumedSlotTakesStreamsAgainAndReconnects) {
+  start();
+  up(0);
+  slot->rotate("test");
+  slot->drain();  // and with it the successor's attempt
+  EXPECT_EQ(slot->ready(), nullptr);
+  slot->resume();
+  slot->resume();
+  EXPECT_EQ(slot->ready(), role.made.back());
+  expect_quiet(0);
+  slot->rotate("test");
+  timers.advance(0);
+  const std::size_t successor = server.count();
+  up(successor > 1 ? successor : 1);
+  server.peers.back()->link = {};
+  ASSERT_TRUE(run_until([&] { return slot->ready() == nullptr; }));
+  wait_us();
+}
+
+TEST_F(SlotTest, AResumedSlotWithoutALinkConnectsOne) {
+  start();
+  up(0);
+  slot->drain();
+  down(0);
+  expect_quiet(kMinute_us);
+  slot->resume();
+  EXPECT_TRUE(slot->is_link_coming());
+  timers.advance(0);
+  up(1);
+}
+
+TEST_F(SlotTest, ALinkWithoutASubprotocolIsRenegotiatedAfterAResume) {
+  start();
+  up(0, TMESH_SUBPROTOCOL_NONE);
+  slot->drain();
+  expect_quiet(10 * kMinute_us);
+  slot->resume();
+  timers.advance(5 * kMinute_us);
+  up(1);
+}
+
+TEST_F(SlotTest, SessionsAndStreamsAreFoundThatLive) {
+  start();
+  EXPECT_FALSE(slot->has_streams());
+  up(0);
+  Session& old = *role.made.back();
+  tmesh_mux* const old_mux = old.mux();
+  EXPECT_FALSE(slot->has_streams());
+  open_stream(old);
+  EXPECT_TRUE(slot->has_streams());
+  EXPECT_EQ(slot->session_of(old_mux), &old);
+  slot->rotate("test");
+  timers.advance(0);
+  up(1);
+  EXPECT_EQ(slot->session_of(old_mux), &old) << "it drains";
+  EXPECT_EQ(slot->session_of(role.made.back()->mux()), role.made.back());
+  EXPECT_TRUE(slot->has_streams());
+  EXPECT_EQ(slot->session_of(nullptr), nullptr);
+  server.peers[0]->link = {};
+  ASSERT_TRUE(run_until([&] { return role.overs_count == 1; }));
+  EXPECT_FALSE(slot->has_streams());
+}
+
 TEST_F(SlotTest, DrainCancelsTheAttemptUnderWay) {
   start();
   request(0);

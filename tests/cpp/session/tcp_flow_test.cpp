@@ -132,6 +132,27 @@ TEST_F(TcpFlowTest, MovesBytesBothWays) {
   EXPECT_EQ(received_bytes, 14u);
 }
 
+TEST_F(TcpFlowTest, TheFirstByteAndItsLeavingAreToldOnce) {
+  make();
+  struct Watcher {
+    void on(FlowMoment moment) { seen += moment == FlowMoment::first_read ? 'r' : 's'; }
+    std::string seen;
+  } watcher;
+  flow->watch(TcpFlow::Watch::bind<&Watcher::on>(&watcher));
+  flow->start();
+  far->send("not from the socket");
+  ASSERT_TRUE(run_until([&] { return local->pump().received == "not from the socket"; }));
+  EXPECT_EQ(watcher.seen, "");
+  local->send("first");
+  ASSERT_TRUE(run_until([&] { return far->received == "first"; }));
+  local->send(" second");
+  ASSERT_TRUE(run_until([&] { return far->received == "first second"; }));
+  EXPECT_EQ(watcher.seen, "rs");
+  local->finish();
+  far->finish();
+  expect_clean_end();
+}
+
 TEST_F(TcpFlowTest, BytesThatWaitedInTheSocketGoFirst) {
   local->send("early, ");
   ASSERT_TRUE(run_until([&] { return tcp.in()->len_bytes == 7; }));

@@ -1,0 +1,168 @@
+#include "cpp/session/status_command.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "cpp/base/exit_code.hpp"
+#include "cpp/net/unix_socket.hpp"
+#include "cpp/session/status_text.hpp"
+
+namespace tmesh::session {
+namespace {
+
+constexpr time_t kTimeout_s = 3;
+// Some documents longer than a report may be (status_report.hpp) are none.
+constexpr std::size_t kDocumentMax_bytes = std::size_t{8} << 20;
+
+enum class Asked { answered, nobody, forbidden, broken };
+
+struct Answer {
+  Asked outcome = Asked::nobody;
+  std::string document;
+};
+
+// A program of another user must not pass for ours: its folder is not always only ours.
+bool is_trusted(int fd, uid_t user) {
+  const auto peer = net::peer_user(fd);
+  return peer && (user == 0 || *peer == user || *peer == 0);
+}
+
+Answer read_from(int fd) {
+  Answer answer;
+  char buffer[65536];
+  while (answer.document.size() <= kDocumentMax_bytes) {
+    const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      // The end without a word: it does not answer us, or has too much to do.
+      answer.outcome = n == 0 && !answer.document.empty() ? Asked::answered : Asked::broken;
+      return answer;
+    }
+    answer.document.append(buffer, static_cast<std::size_t>(n));
+  }
+  answer.outcome = Asked::broken;
+  return answer;
+}
+
+Answer ask(const std::string& path, uid_t user) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return {};
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return {Asked::broken, {}};
+  const timeval patience{kTimeout_s, 0};
+  (void)::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  (void)::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // connect() waits for it
+  Answer answer;
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const bool is_forbidden = errno == EACCES || errno == EPERM;
+    answer.outcome = is_forbidden ? Asked::forbidden : Asked::nobody;
+  } else if (!is_trusted(fd, user)) {
+    answer.outcome = Asked::forbidden;
+  } else {
+    answer = read_from(fd);
+  }
+  ::close(fd);
+  return answer;
+}
+
+class Command {
+ public:
+  explicit Command(const StatusRequest& request) : request_(request) {
+    sockets_ = request.socket.empty() ? status_sockets_to_ask(request.around, request.role)
+                                      : std::vector<std::string>{request.socket};
+  }
+
+  int run() {
+    if (!request_.is_watch) return round() ? kExitOk : kExitFailure;
+    const bool clears = !request_.is_json && ::isatty(::fileno(request_.out)) == 1;
+    for (unsigned n = 1;; n++) {
+      if (clears) std::fputs("\033[H\033[2J", request_.out);
+      (void)round();
+      if (!request_.is_json && !clears) std::fputs("\n", request_.out);
+      if (std::fflush(request_.out) != 0) return kExitFailure;
+      if (n == request_.watch_rounds_max) return kExitOk;
+      const timespec pause{static_cast<time_t>(request_.watch_every_us / 1'000'000),
+                           static_cast<long>(request_.watch_every_us % 1'000'000) * 1000};
+      (void)::nanosleep(&pause, nullptr);
+    }
+  }
+
+ private:
+  // Whether anybody answered.
+  bool round() {
+    unsigned answers_count = 0;
+    const char* forbidden = nullptr;
+    const char* broken = nullptr;
+    for (const std::string& socket : sockets_) {
+      const Answer answer = ask(socket, request_.around.user);
+      if (answer.outcome == Asked::forbidden) forbidden = socket.c_str();
+      if (answer.outcome == Asked::broken) broken = socket.c_str();
+      if (answer.outcome != Asked::answered) continue;
+      if (!print(answer.document, answers_count > 0)) {
+        broken = socket.c_str();
+      } else {
+        answers_count++;
+      }
+    }
+    if (answers_count > 0) return true;
+    if (broken != nullptr) {
+      (void)std::fprintf(request_.err, "%s: the program behind it gives no answer\n", broken);
+    } else if (forbidden != nullptr) {
+      (void)std::fprintf(request_.err, "%s: belongs to another user; ask as that user or as root\n",
+                         forbidden);
+    } else {
+      complain_of_nobody();
+    }
+    return false;
+  }
+
+  bool print(const std::string& document, bool is_further) {
+    if (request_.is_json) {
+      std::fwrite(document.data(), 1, document.size(), request_.out);
+      return true;
+    }
+    const Result<std::string> text = status_text(document);
+    if (!text) return false;
+    if (is_further) std::fputs("\n", request_.out);
+    std::fwrite(text->data(), 1, text->size(), request_.out);
+    return true;
+  }
+
+  void complain_of_nobody() {
+    const std::string role(request_.role);
+    if (!request_.socket.empty()) {
+      (void)std::fprintf(request_.err, "no tunnelmesh-%s runs with the status socket %s\n", role.c_str(),
+                         request_.socket.c_str());
+      return;
+    }
+    (void)std::fprintf(request_.err, "no tunnelmesh-%s runs; looked for a status socket in", role.c_str());
+    std::string last;
+    for (const std::string& socket : sockets_) {
+      const std::string folder = socket.substr(0, socket.rfind('/'));
+      if (folder != last) (void)std::fprintf(request_.err, "%s %s", last.empty() ? "" : ",", folder.c_str());
+      last = folder;
+    }
+    std::fputs("\n", request_.err);
+  }
+
+  const StatusRequest& request_;
+  std::vector<std::string> sockets_;
+};
+
+}  // namespace
+
+int run_status(const StatusRequest& request) {
+  return Command(request).run();
+}
+
+}  // namespace tmesh::session
