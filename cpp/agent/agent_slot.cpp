@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/proto/metadata.h"
-#include "cpp/agent/metadata_items.hpp"
 #include "cpp/base/log.hpp"
 #include "cpp/base/random.hpp"
+#include "cpp/session/metadata_items.hpp"
 
 namespace tmesh::agent {
 namespace {
@@ -48,11 +48,11 @@ DialSettings dial_settings(const config::AgentStreamSettings& s) {
 
 AgentSlot::AgentSlot(net::Loop& loop, Timers& timers, Dialer& dialer, const AgentIdentity& identity,
                      AgentShared& shared, const Policy& policy, uint32_t number)
-    : loop_(loop),
-      timers_(timers),
+    : timers_(timers),
       dialer_(dialer),
       identity_(identity),
       shared_(shared),
+      targets_{loop, timers, shared.samples, identity.config.streams, &shared.target_tls},
       policy_(policy),
       slot_(loop, timers, dialer, identity.endpoint, false, 0, number, *this) {}
 
@@ -63,6 +63,52 @@ std::size_t AgentSlot::streams_count() const {
   for (const auto& [session, life] : lives_) count += life->streams.size();
   for (const auto& life : finishing_) count += life->streams.size();
   return count;
+}
+
+void AgentSlot::retire() {
+  if (is_retiring()) return;
+  retired_us_ = timers_.now_us();
+  const tmesh_mux* const mux = current_mux();
+  slot_.drain(mux != nullptr && mux->config.peer_is_ours);
+}
+
+bool AgentSlot::is_retired() const {
+  return is_retiring() && streams_count() == 0 && timers_.now_us() >= retired_us_ + kLinger_us;
+}
+
+LinkLoad AgentSlot::load() {
+  LinkLoad load;
+  load.slot = number();
+  load.is_retiring = is_retiring();
+  session::Session* const session = slot_.ready();
+  if (session == nullptr) return load;
+  const Life& life = *lives_.at(session);
+  load.is_ready = life.is_accepted;
+  load.pending_opens_count =
+      life.executor.pending_count() + life.executor.running_count() + life.executor.slow_count();
+  load.active_count = life.streams.size() - std::min(life.streams.size(), load.pending_opens_count);
+  load.rtt_us = session->rtt_us();
+  load.queue_pressure_percent = queue_pressure_percent(life, *session->mux());
+  return load;
+}
+
+uint32_t AgentSlot::queue_pressure_percent(const Life& life, const tmesh_mux& mux) const {
+  const uint64_t dials_max = identity_.config.streams.pending_dials_max;
+  const uint64_t dials = life.executor.pending_count() * 100 / dials_max;
+  const uint64_t control = mux.control_count * 100 / TMESH_CONTROL_QUEUE_MAX_FRAMES;
+  return static_cast<uint32_t>(std::max(dials, control));
+}
+
+std::size_t AgentSlot::pending_dials_count() const {
+  std::size_t count = 0;
+  for (const auto& [session, life] : lives_) count += life->executor.pending_count();
+  return count;
+}
+
+uint64_t AgentSlot::oldest_dial_wait_us() const {
+  uint64_t wait_us = 0;
+  for (const auto& [session, life] : lives_) wait_us = std::max(wait_us, life->executor.oldest_wait_us());
+  return wait_us;
 }
 
 const tmesh_mux* AgentSlot::current_mux() {
@@ -95,6 +141,7 @@ tmesh_mux_config AgentSlot::mux_config(tmesh_subprotocol) {
 }
 
 void AgentSlot::on_session(session::Session& session, tmesh_subprotocol) {
+  is_strict_ = false;  // until its server says otherwise
   auto life =
       std::make_unique<Life>(*this, timers_, dialer_, policy_, dial_settings(identity_.config.streams));
   life->connection_id = random_hex(16);
@@ -116,7 +163,7 @@ void AgentSlot::on_session_over(session::Session& session) {
 }
 
 void AgentSlot::send_hello(session::Session& session, Life& life) {
-  const auto items = collect_metadata(identity_.config.metadata);
+  const auto items = session::collect_metadata_items(identity_.config.metadata);
   auto hello = std::make_unique<tmesh_agent_metadata>();
   std::memset(hello.get(), 0, sizeof *hello);
   hello->agent_id = identity_.config.id.c_str();
@@ -128,14 +175,7 @@ void AgentSlot::send_hello(session::Session& session, Life& life) {
   const int64_t wall_us = timers_.wall_us();
   hello->reported_at = {wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
   hello->capabilities = announced_capabilities(identity_.config.capabilities);
-  for (const auto& item : items) {
-    if (item.is_failed) {
-      if (hello->error_count == TMESH_METADATA_ERRORS_MAX) continue;
-      hello->errors[hello->error_count++] = {item.name.c_str(), "collection_error", "cannot be read"};
-    } else if (hello->item_count < TMESH_METADATA_ITEMS_MAX) {
-      hello->items[hello->item_count++] = {item.name.c_str(), item.source, item.value.c_str(), false};
-    }
-  }
+  session::put_metadata(*hello, items);
   std::vector<char> text(TMESH_METADATA_MAX_BYTES);
   std::size_t len = 0;
   if (!tmesh_is_ok(tmesh_agent_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
@@ -163,10 +203,12 @@ void AgentSlot::on_ack(session::Session& session, std::span<const uint8_t> paylo
     log::warn("hello_ack_malformed", {{"slot", slot_.number()}});
     return;
   }
+  shared_.is_pool_supported = ack->has_connection_pool;
+  shared_.server_max = ack->connections_per_agent_max;
   if (ack->is_accepted) {
-    log::info("registered",
-              {{"slot", slot_.number()},
-               {"open_mode", (ack->capabilities & TMESH_CAP_OPEN_RESULT) != 0 ? "strict" : "legacy"}});
+    lives_.at(&session)->is_accepted = true;
+    is_strict_ = (ack->capabilities & TMESH_CAP_OPEN_RESULT) != 0;
+    log::info("registered", {{"slot", slot_.number()}, {"open_mode", is_strict_ ? "strict" : "legacy"}});
     const uint32_t extensions =
         proven_extensions(ack->capabilities, announced_capabilities(identity_.config.capabilities));
     if (extensions != 0) {
@@ -199,7 +241,7 @@ void AgentSlot::on_open(session::Session& session, tmesh_stream* stream, const t
   }
   Life& life = *lives_.at(&session);
   life.streams.push_back(std::make_unique<TargetStream>(
-      loop_, stream, std::move(*claim), TargetStream::Over::bind<&Life::on_stream_over>(&life)));
+      targets_, stream, std::move(*claim), TargetStream::Over::bind<&Life::on_stream_over>(&life)));
   TargetStream& target = *life.streams.back();
   target.place = std::prev(life.streams.end());
   target.start(life.executor, open);

@@ -19,6 +19,9 @@ namespace tmesh::agent {
 //   POLICY            policy / forbidden
 //   LIMIT             queue / queue_full, retryable (dial queue, resolver)
 //   DUPLICATE_STREAM  protocol / internal_error
+//   TLS, TLS_VERIFY, CLOSED  connect / host_unreachable: what answered at an https target's
+//                     address is not the host that was asked for, or could not show it.
+//                     Not retryable, and no internal error: nothing of ours failed
 tmesh_open_result open_result_of(unsigned code, bool in_dns);
 inline tmesh_open_result open_result_of(const DialResult& result) {
   return open_result_of(result.status.code, result.failed_in_dns);

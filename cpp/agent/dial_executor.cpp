@@ -17,7 +17,7 @@ DialExecutor::~DialExecutor() {
   if (gone_ != nullptr) *gone_ = true;
 }
 
-Result<Ticket> DialExecutor::submit(std::string_view host, uint16_t port, Done done) {
+Result<Ticket> DialExecutor::submit(std::string_view host, uint16_t port, Done done, bool is_datagram) {
   const uint64_t now_us = timers_.now_us();
   if (recent_cancels(now_us) >= kCancelsMax) {
     ++counts_.refused_cancels;
@@ -35,6 +35,7 @@ Result<Ticket> DialExecutor::submit(std::string_view host, uint16_t port, Done d
   entry.list = &pending_;
   entry.host.assign(host);
   entry.port = port;
+  entry.is_datagram = is_datagram;
   entry.done = done;
   entry.accepted_us = now_us;
   const uint64_t id = entry.id;
@@ -118,6 +119,7 @@ void DialExecutor::start(Entry& entry, uint64_t now_us) {
   DialRequest request;
   request.host = entry.host;
   request.port = entry.port;
+  request.is_datagram = entry.is_datagram;
   request.timeout_us = settings_.open_timeout_us - waited_us;
   request.connect_timeout_us = settings_.connect_timeout_us;
   request.filter = Delegate<bool(const IpAddress&, bool)>::bind<&Entry::permits>(&entry);

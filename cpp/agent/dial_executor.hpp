@@ -80,10 +80,11 @@ class DialExecutor {
   DialExecutor(const DialExecutor&) = delete;
   DialExecutor& operator=(const DialExecutor&) = delete;
 
-  // Dials host:port; the host is copied. `done` exactly once unless the Ticket is
+  // Dials host:port, for a datagram stream a connected UDP socket (no waiting for anybody, but
+  // the same lookup, policy and bounds); the host is copied. `done` exactly once unless the Ticket is
   // destroyed first, never from inside submit(); it may submit, destroy Tickets and
   // destroy the executor. LIMIT: no room or too many cancels; answer queue_full.
-  Result<Ticket> submit(std::string_view host, uint16_t port, Done done);
+  Result<Ticket> submit(std::string_view host, uint16_t port, Done done, bool is_datagram = false);
 
   // Starts no waiting dial any more: the link is gone, and its Tickets go one by one.
   // What runs goes on until its Ticket goes.
@@ -106,6 +107,7 @@ class DialExecutor {
     List* list = nullptr;  // the one it is in
     std::string host;
     uint16_t port = 0;
+    bool is_datagram = false;
     Done done;
     uint64_t accepted_us = 0;
     uint64_t started_us = 0;

@@ -8,41 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "tests/cpp/agent/fakes.hpp"
+#include "tests/cpp/agent/agent_fixture.hpp"
 #include "tests/cpp/session/captured_log.hpp"
-#include "tests/cpp/session/fake_server.hpp"
 
 namespace tmesh::agent {
 namespace {
 
 using test::CapturedLog;
-using test::FakeDialer;
-using test::FakeServer;
-using test::Peer;
-using test::PeerStream;
 
 constexpr const char* kAck =
     R"({"agent_id":"home","epoch":1,"revision":1,"accepted":true,"capabilities":["stream_open_result.v1"]})";
 
-// The server by its name, targets as the test says.
-struct RoutingDialer final : Dialer {
-  RoutingDialer(net::Loop& loop, uint16_t port) : server(loop, port) {}
-  Result<Ticket> dial(const DialRequest& request, Delegate<void(DialResult)> done) override {
-    return request.host == "server" ? server.dial(request, done) : targets.dial(request, done);
-  }
-  test::LoopbackDialer server;
-  FakeDialer targets;
-};
-
-struct AgentSlotTest : net::LoopTest {
-  AgentSlotTest() {
-    config.id = "home";
-    config.server.endpoint = {false, "server", server.port(), "/ws/agent"};
-  }
+struct AgentSlotTest : AgentTest {
   ~AgentSlotTest() override { slot.reset(); }
   void make() {
-    identity.emplace(AgentIdentity{config, {config.server.endpoint, &token, nullptr}, "agent-1"});
-    shared.emplace(config);
+    prepare();
     slot.emplace(loop(), timers, dialer, *identity, *shared, policy, 1);
   }
   void start() {
@@ -50,78 +30,12 @@ struct AgentSlotTest : net::LoopTest {
     slot->start();
     up(0);
   }
-  // The n-th connection becomes a link and says hello.
-  Peer& up(std::size_t n) {
-    timers.advance(1'000'000);  // the longest wait of a first retry; far from the attempt's own timeout
-    EXPECT_TRUE(run_until([&] { return server.has_request(n); })) << n;
-    Peer& peer = server.peer(n);
-    peer.reply(peer.switching(""));
-    peer.become_link(test::mux_config(true));
-    EXPECT_TRUE(run_until([&] { return peer.controls.size() == 1; }));
-    EXPECT_EQ(peer.controls[0].first, TMESH_FRAME_AGENT_HELLO);
-    return peer;
-  }
-  static std::string text_of(const std::string& json, const std::string& key) {
-    const std::size_t at = json.find('"' + key + "\":\"") + key.size() + 4;
-    return json.substr(at, json.find('"', at) - at);
-  }
-  // A stream that the server opens.
-  std::unique_ptr<PeerStream> open(Peer& peer, const char* host, bool is_strict = true,
-                                   uint32_t window_bytes = TMESH_WINDOW_INITIAL_BYTES) {
-    tmesh_open_stream request{};
-    std::strcpy(request.target_host, host);
-    request.target_port = 80;
-    tmesh_open_params params{&request, is_strict, window_bytes};
-    tmesh_status why{};
-    tmesh_stream* stream = tmesh_mux_open(peer.link.mux(), &params, &why);
-    EXPECT_NE(stream, nullptr);
-    return std::make_unique<PeerStream>(stream, request);
-  }
-  void settle(Peer& peer) {
-    const std::size_t pongs = peer.pongs.size();
-    peer.control(TMESH_FRAME_PING, "settle");
-    EXPECT_TRUE(run_until([&] { return peer.pongs.size() > pongs; }));
-  }
   // The slot has noticed that its link is over and waits for the next attempt.
   void settle_down() {
     ASSERT_TRUE(run_until([&] { return timers.count() > 0; }));
   }
 
-  FakeServer server{loop()};
-  test::FakeTimers timers;
-  RoutingDialer dialer{loop(), server.port()};
-  Secret token{"secret-token-of-the-agent"};
-  config::AgentConfig config;
-  Policy policy;
-  std::optional<AgentIdentity> identity;
-  std::optional<AgentShared> shared;
   std::optional<AgentSlot> slot;
-};
-
-// A target with small buffers, so that a test can fill them.
-struct Target {
-  Target() {
-    const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int small = 4096;
-    ::setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);  // inherited by the accepted end
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t len = sizeof address;
-    EXPECT_EQ(::bind(listening, reinterpret_cast<sockaddr*>(&address), len), 0);
-    EXPECT_EQ(::listen(listening, 1), 0);
-    EXPECT_EQ(::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &len), 0);
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    near.emplace(ntohs(address.sin_port), fd);
-    far.emplace(uint16_t{0}, ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    ::close(listening);
-  }
-  // What the agent's dial gives.
-  DialResult dialled() { return FakeDialer::connected(near->release()); }
-
-  std::optional<net::RawClient> near;
-  std::optional<net::RawClient> far;
 };
 
 TEST_F(AgentSlotTest, TheHelloSaysWhoItIsAndWhatItCan) {

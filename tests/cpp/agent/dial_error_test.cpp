@@ -25,6 +25,9 @@ TEST(DialError, EveryStatusHasItsStageAndCode) {
       {TMESH_E_CANCELLED, "-connect/timeout"},
       {TMESH_E_POLICY, "-policy/forbidden"},
       {TMESH_E_LIMIT, "-queue/queue_full retry"},
+      {TMESH_E_TLS, "-connect/host_unreachable"},
+      {TMESH_E_TLS_VERIFY, "-connect/host_unreachable"},
+      {TMESH_E_CLOSED, "-connect/host_unreachable"},
       {TMESH_E_DUPLICATE_STREAM, "-protocol/internal_error"},
   };
   for (unsigned code = 0; code <= TMESH_CODE_COUNT; ++code) {
