@@ -60,6 +60,9 @@ class KeyedSlots {
     return slot;
   }
 
+  // What is held above a lower one stays.
+  void set_max(uint64_t per_key_max) { per_key_max_ = per_key_max; }
+
   // Keys that hold slots, and how many one holds.
   std::size_t keys_count() const { return counts_.size(); }
   uint64_t count(std::string_view key) const {
@@ -68,7 +71,7 @@ class KeyedSlots {
   }
 
  private:
-  const uint64_t per_key_max_;
+  uint64_t per_key_max_;
   std::map<std::string, uint64_t, std::less<>> counts_;
 };
 
@@ -91,6 +94,12 @@ class ActiveSlots {
     auto agent = by_agent_.claim(agent_id);
     if (!agent) return std::nullopt;
     return Slot{std::move(*token), std::move(*agent)};
+  }
+
+  // 0 = no ceiling.
+  void set_max(uint64_t per_token_max, uint64_t per_agent_max) {
+    by_token_.set_max(per_token_max);
+    by_agent_.set_max(per_agent_max);
   }
 
   std::size_t tokens_count() const { return by_token_.keys_count(); }

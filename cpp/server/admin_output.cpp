@@ -3,28 +3,10 @@
 #include <algorithm>
 
 #include "cpp/base/json.hpp"
-#include "cpp/base/utf8.hpp"
+#include "cpp/base/text_table.hpp"
 
 namespace tmesh::server {
 namespace {
-
-// A terminal obeys control characters: C0, DEL and C1 become '?', broken UTF-8 too.
-std::string printable(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Char c = utf8_next(text, at);
-    const bool is_bad =
-        c.size_bytes == 0 || c.code_point < 0x20 || (c.code_point >= 0x7f && c.code_point < 0xa0);
-    const size_t size_bytes = std::max<size_t>(c.size_bytes, 1);
-    if (is_bad) {
-      out += '?';
-    } else {
-      out += text.substr(at, size_bytes);
-    }
-    at += size_bytes;
-  }
-  return out;
-}
 
 struct AsText {
   std::string operator()(const AdminNull&) const { return "-"; }
@@ -52,15 +34,6 @@ void write_object(json::Writer& out, const AdminRow& row) {
   out.end_object();
 }
 
-size_t width(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-void append_padded(std::string& out, std::string_view text, size_t columns) {
-  out += text;
-  out.append(columns - std::min(columns, width(text)), ' ');
-}
-
 std::string table(const std::vector<AdminRow>& rows) {
   std::vector<std::vector<std::string>> cells(1);
   for (const AdminField& field : rows.front()) cells.front().emplace_back(field.name);
@@ -68,16 +41,7 @@ std::string table(const std::vector<AdminRow>& rows) {
     std::vector<std::string>& line = cells.emplace_back();
     for (const AdminField& field : row) line.push_back(std::visit(AsText{}, field.value));
   }
-  std::vector<size_t> widths(cells.front().size(), 0);
-  for (const std::vector<std::string>& line : cells) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
-  }
-  std::string text;
-  for (const std::vector<std::string>& line : cells) {
-    for (size_t i = 0; i + 1 < line.size(); ++i) append_padded(text, line[i], widths[i] + 2);
-    text += line.back() + '\n';
-  }
-  return text;
+  return text_table(cells);
 }
 
 void put(std::FILE* out, std::string_view text) {

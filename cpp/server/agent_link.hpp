@@ -14,6 +14,7 @@
 #include "cpp/config/server.hpp"
 #include "cpp/server/agent_registry.hpp"
 #include "cpp/server/credential_service.hpp"
+#include "cpp/server/link_health.hpp"
 #include "cpp/server/live_revocation.hpp"
 #include "cpp/session/session.hpp"
 
@@ -59,6 +60,8 @@ class AgentLink final : public RegisteredLink, public Revocable, private session
   }
   std::size_t streams_count() const override { return session_->live_streams_count(); }
   uint64_t last_heard_us() const override { return session_->last_read_us(); }
+  uint32_t health_percent() const override { return health_.percent(timers_.now_us()); }
+  void note_open(bool is_good) override { health_.note(is_good, timers_.now_us()); }
   bool is_suspect() const override;
   void probe() override;
   uint32_t capabilities() const override { return capabilities_; }
@@ -68,7 +71,7 @@ class AgentLink final : public RegisteredLink, public Revocable, private session
   const Identity& identity() const { return identity_; }
   bool is_registered() const { return is_registered_; }
   const std::string& instance_id() const { return instance_id_; }
-  uint64_t rtt_us() const { return session_->rtt_us(); }  // 0: not measured
+  uint64_t rtt_us() const override { return session_->rtt_us(); }
 
   std::list<std::unique_ptr<AgentLink>>::iterator place;  // in the owner's list
 
@@ -94,6 +97,7 @@ class AgentLink final : public RegisteredLink, public Revocable, private session
   AgentLinkOwner& owner_;
   std::unique_ptr<session::Session> session_;
   Ticket hello_deadline_;
+  LinkHealth health_;
   uint32_t capabilities_ = 0;
   std::string node_id_;
   std::string instance_id_;

@@ -14,11 +14,13 @@
 #include "cpp/net/process.hpp"
 #include "cpp/net/signal.hpp"
 #include "cpp/net/tls_context.hpp"
+#include "cpp/reload/reloader.hpp"
 #include "cpp/server/api_door.hpp"
 #include "cpp/server/caching_authorizer.hpp"
 #include "cpp/server/database_settings.hpp"
 #include "cpp/server/health.hpp"
 #include "cpp/server/housekeeper.hpp"
+#include "cpp/server/live_config.hpp"
 #include "cpp/server/live_revocation.hpp"
 #include "cpp/server/node_identity.hpp"
 #include "cpp/server/presence_writer.hpp"
@@ -37,9 +39,20 @@ constexpr uint64_t kAgentsLater_us = 500'000;
 // For the last word of presence; what it does not say by then, expires.
 constexpr uint64_t kLastWord_us = 1'000'000;
 
+using Reloader = reload::Reloader<config::ServerConfig>;
+
+reload::MadeTls make_tls(const config::ServerConfig& config) {
+  if (!config.tls.is_enabled) return reload::TlsContexts{};
+  auto tls = net::TlsContext::server({config.tls.cert_file, config.tls.key_file, "", config.tls.needs_tls13});
+  if (!tls) return std::unexpected("TLS: " + tls.error());
+  return reload::TlsContexts{std::move(*tls), std::nullopt};
+}
+
 class App {
  public:
-  explicit App(const config::ServerConfig& config) : config_(config) {}
+  // Both outlive it; SIGHUP and changed files load from the source.
+  App(const config::Loaded<config::ServerConfig>& started, const config::Source& source)
+      : config_(started.config), started_(started), source_(source) {}
 
   int run() {
     if (!prepare()) {
@@ -53,10 +66,10 @@ class App {
 
  private:
   bool prepare() {
-    auto secret_box = SecretBox::from_environment();
+    auto secret_box = SecretBox::if_given(config_.token_encryption_key, config_.token_encryption_key_id);
     if (!secret_box) {
       exit_code_ = kExitConfig;
-      return complain(SecretBox::key_variable, secret_box.error().text);
+      return complain("the key for token secrets", secret_box.error().text);
     }
     exit_code_ = kExitFailure;
     net::ignore_sigpipe();
@@ -66,12 +79,12 @@ class App {
     loop_ = std::move(*loop);
     loop_->set_stalled_close_us(config_.limits.stalled_close_timeout_us);
     if (!open_database()) return false;
-    if (config_.tls.is_enabled) {
-      auto tls =
-          net::TlsContext::server({config_.tls.cert_file, config_.tls.key_file, "", config_.tls.needs_tls13});
-      if (!tls) return complain("TLS", tls.error().c_str());
-      tls_.emplace(std::move(*tls));
+    auto tls = make_tls(config_);
+    if (!tls) {
+      std::fprintf(stderr, "%s\n", tls.error().c_str());
+      return false;
     }
+    tls_ = std::move(tls->links);
     auto signals = net::Signals::open(*loop_, Delegate<void(int)>::bind<&App::on_signal>(this));
     if (!signals) return complain("cannot watch signals", signals.error().text);
     signals_ = std::move(*signals);
@@ -104,6 +117,10 @@ class App {
     router_.add("/health/ready", {http::Method::get}, *ready_);
     watch_->start();
     if (!listen()) return false;
+    auto reloader = Reloader::create(*loop_, {config::kServer, &config::load_server, &make_tls}, started_,
+                                     source_, Reloader::Apply::bind<&App::on_fresh>(this));
+    if (!reloader) return complain("cannot watch the configuration", reloader.error().text);
+    reloader_ = std::move(*reloader);
     exit_code_ = kExitOk;
     return true;
   }
@@ -183,6 +200,7 @@ class App {
   // Top down: nothing may call into what is gone.
   void shut() {
     drain_timer_.cancel();
+    reloader_.reset();
     http_.reset();
     api_.reset();
     ready_.reset();
@@ -217,18 +235,19 @@ class App {
   }
 
   void on_signal(int number) {
-    if (number == SIGHUP) {
-      if (!tls_) return;
-      const auto done = tls_->reload();
-      if (done) {
-        log::info("certificates_reloaded");
-      } else {
-        log::warn("reload_failed", {{"reason", done.error()}});
-      }
-      return;
-    }
+    if (number == SIGHUP) return reloader_->request();
     if (is_stopping_) return loop_->stop();  // the second signal does not wait
     stop();
+  }
+
+  // Connections that exist keep their certificate, streams that run their place.
+  void on_fresh(reload::Fresh<config::ServerConfig>& fresh) {
+    if (is_stopping_) return;
+    take_live(config_, std::move(fresh.loaded.config));
+    log::configure(config_.log.level, config_.log.format);
+    streams_->use(config_.stream);
+    if (tls_ && fresh.tls.links) *tls_ = std::move(*fresh.tls.links);
+    log::info("config_reloaded", {{"tls", tls_.has_value()}});
   }
 
   void stop() {
@@ -256,7 +275,9 @@ class App {
   }
   void end() { loop_->stop(); }
 
-  const config::ServerConfig& config_;
+  config::ServerConfig config_;
+  const config::Loaded<config::ServerConfig>& started_;
+  const config::Source& source_;
   int exit_code_ = kExitFailure;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<Database> database_;
@@ -277,6 +298,7 @@ class App {
   std::optional<ReadyHandler> ready_;
   http::Router router_;
   std::unique_ptr<http::Server> http_;
+  std::unique_ptr<Reloader> reloader_;
   Ticket drain_timer_;
   bool is_stopping_ = false;
   uint64_t drain_since_us_ = 0;
@@ -284,8 +306,8 @@ class App {
 
 }  // namespace
 
-int run(const config::ServerConfig& config) {
-  return App(config).run();
+int run(const config::Loaded<config::ServerConfig>& started, const config::Source& source) {
+  return App(started, source).run();
 }
 
 }  // namespace tmesh::server

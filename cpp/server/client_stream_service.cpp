@@ -5,6 +5,15 @@
 #include "cpp/base/log.hpp"
 
 namespace tmesh::server {
+namespace {
+
+OpenExecutor::Limits limits_of(const config::ServerStreamSettings& settings) {
+  return {static_cast<std::size_t>(settings.concurrent_opens_max),
+          static_cast<std::size_t>(settings.pending_opens_max),
+          static_cast<std::size_t>(settings.opens_per_link_max)};
+}
+
+}  // namespace
 
 ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& authorizer,
                                          AgentRegistry& registry,
@@ -15,11 +24,14 @@ ClientStreamService::ClientStreamService(Timers& timers, StreamAuthorizer& autho
       registry_(registry),
       revocation_(revocation),
       slots_(settings.active_per_token_max, settings.active_per_agent_max),
-      executor_(timers, {static_cast<std::size_t>(settings.concurrent_opens_max),
-                         static_cast<std::size_t>(settings.pending_opens_max),
-                         static_cast<std::size_t>(settings.opens_per_link_max)}) {}
+      executor_(timers, limits_of(settings)) {}
 
 ClientStreamService::~ClientStreamService() = default;
+
+void ClientStreamService::use(const config::ServerStreamSettings& settings) {
+  slots_.set_max(settings.active_per_token_max, settings.active_per_agent_max);
+  executor_.use(limits_of(settings));
+}
 
 void ClientStreamService::open(std::string_view token_id, uint64_t link_id, tmesh_stream* stream,
                                const tmesh_open_stream& open) {

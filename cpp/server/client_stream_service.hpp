@@ -39,6 +39,9 @@ class ClientStreamService final : private OpenFlowOwner {
   // returns. token_id: whose link; link_id: one per link, never used again.
   void open(std::string_view token_id, uint64_t link_id, tmesh_stream* stream, const tmesh_open_stream& open);
 
+  // New limits for what comes; what runs stays.
+  void use(const config::ServerStreamSettings& settings);
+
   std::size_t flows_count() const { return flows_.size(); }
   std::size_t relays_count() const { return relays_.size(); }
   const OpenExecutor& executor() const { return executor_; }

@@ -43,6 +43,12 @@ bool OpenExecutor::has_room(const OpenLinkQueue& queue) const {
   return queue.token->second.waiting_count < std::max<std::size_t>(limits_.pending_max / 64, 1);
 }
 
+void OpenExecutor::use(const Limits& limits) {
+  limits_ = limits;
+  for (auto& [id, queue] : links_) update_turn(queue);
+  wake();
+}
+
 void OpenExecutor::wake() {
   if (wake_.active() || ring_.empty() || running_count_ >= limits_.concurrent_max) return;
   wake_ = timers_.after(0, Delegate<void()>::bind<&OpenExecutor::run_waiting>(this));

@@ -84,6 +84,9 @@ class OpenExecutor {
   // False: full (queue_full). link_id identifies the client link.
   bool submit(OpenJob& job, std::string_view token_id, uint64_t link_id);
 
+  // From now on. What waits above a lower limit goes on waiting.
+  void use(const Limits& limits);
+
   std::size_t running_count() const { return running_count_; }
   std::size_t waiting_count() const { return waiting_count_; }
   // Links and tokens that have a job here; what is kept about others is nothing.
@@ -105,7 +108,7 @@ class OpenExecutor {
   void drop_link_if_idle(Links::iterator link);
 
   Timers& timers_;
-  const Limits limits_;
+  Limits limits_;
   Stats stats_;
   Links links_;
   std::map<std::string, OpenToken, std::less<>> tokens_;

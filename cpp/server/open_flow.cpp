@@ -112,6 +112,8 @@ void OpenFlow::open_at_agent(const Grant& grant) {
   tmesh_stream* const agent_side = tmesh_mux_open(mux, &params, &why);
   if (agent_side == nullptr) return refuse(link_failure(static_cast<tmesh_code>(why.code)));
   open_.reset();
+  link_number_ = link->link_number;
+  opened_us_ = parts_.timers.now_us();
   relay_.emplace_back(client_side_, agent_side, std::move(*slot), client_key_,
                       StreamRelay::Done::bind<&OpenFlow::on_relay_broken>(this));
   // From before the agent hears of it: rights may move while it dials.
@@ -157,8 +159,13 @@ void OpenFlow::over() {
   parts_.owner.on_flow_over(*this);
 }
 
+void OpenFlow::note(AgentRegistry::OpenEnd end) {
+  parts_.registry.note_open(link_number_, opened_us_, end);
+}
+
 void OpenFlow::on_deadline() {
   if (!relay_.empty()) {
+    note(AgentRegistry::OpenEnd::silent);
     return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_TIMEOUT, true));
   }
   const auto timeout = tmesh_open_refuse(is_authorizing_ ? TMESH_STAGE_AUTHORIZATION : TMESH_STAGE_QUEUE,
@@ -186,9 +193,14 @@ void OpenFlow::on_client_event(void* user, tmesh_stream* stream, unsigned events
 void OpenFlow::on_agent_event(void* user, tmesh_stream* stream, unsigned events) {
   auto* self = static_cast<OpenFlow*>(user);
   const bool is_answered = (events & TMESH_STREAM_EV_RESULT) != 0;
+  if (is_answered) {
+    const bool is_full = stream->result.code == TMESH_OPEN_QUEUE_FULL;
+    self->note(is_full ? AgentRegistry::OpenEnd::full : AgentRegistry::OpenEnd::answered);
+  }
   if (is_answered && !stream->result.accepted) return self->refuse(stream->result);
   if ((events & TMESH_STREAM_EV_OVER) != 0) {
     const bool is_link_gone = stream->over.scope == TMESH_SCOPE_SESSION;
+    if (!is_link_gone && !is_answered) self->note(AgentRegistry::OpenEnd::broken);
     return self->refuse(is_link_gone
                             ? tmesh_open_refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true)
                             : tmesh_open_refuse(TMESH_STAGE_RELAY, TMESH_OPEN_INTERNAL_ERROR, true));

@@ -81,6 +81,7 @@ class OpenFlow final : private OpenJob {
   void on_relay_broken(StreamRelay& relay, tmesh_status why);
   void refuse(tmesh_open_result result);
   void over();
+  void note(AgentRegistry::OpenEnd end);
   void on_deadline();
   static void on_client_event(void* user, tmesh_stream* stream, unsigned events);
   static void on_agent_event(void* user, tmesh_stream* stream, unsigned events);
@@ -92,6 +93,8 @@ class OpenFlow final : private OpenJob {
   std::string token_id_;
   uint64_t client_key_ = 0;
   std::list<StreamRelay> relay_;  // at most one: a list's node goes on to the owner as it is
+  uint64_t link_number_ = 0;      // of the agent's link, and when it was opened there
+  uint64_t opened_us_ = 0;
   Ticket deadline_;
   Ticket step_;
   bool is_authorizing_ = false;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <vector>
 
 #include "core/wire/aes_gcm.h"
@@ -67,11 +66,9 @@ Result<SecretBox> SecretBox::make(std::string_view key, std::string_view key_id)
   return box;
 }
 
-Result<std::optional<SecretBox>> SecretBox::from_environment() {
-  const char* key = std::getenv(key_variable);
-  if (key == nullptr || trim(key).empty()) return std::optional<SecretBox>();
-  const char* key_id = std::getenv(key_id_variable);
-  Result<SecretBox> box = make(key, key_id == nullptr ? "" : key_id);
+Result<std::optional<SecretBox>> SecretBox::if_given(const Secret& key, std::string_view key_id) {
+  if (trim(key.reveal()).empty()) return std::optional<SecretBox>();
+  Result<SecretBox> box = make(key.reveal(), key_id);
   if (!box) return std::unexpected(box.error());
   return std::optional<SecretBox>(std::move(*box));
 }

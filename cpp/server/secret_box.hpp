@@ -1,5 +1,5 @@
 // Token secrets that an administrator may read again: sealed with AES-GCM under a key that
-// the environment holds and the database does not.
+// the configuration has and the database has not.
 //
 // The form is the one of deployed databases: a random nonce of 12 bytes, no associated data,
 // cipher text with its tag and nonce as base64 without padding, version 1. Several servers
@@ -18,16 +18,14 @@ namespace tmesh::server {
 
 class SecretBox {
  public:
-  static constexpr const char* key_variable = "TUNNELMESH_TOKEN_ENCRYPTION_KEY";
-  static constexpr const char* key_id_variable = "TUNNELMESH_TOKEN_ENCRYPTION_KEY_ID";
   static constexpr std::string_view default_key_id = "default";
 
   // `key`: 16, 24 or 32 bytes as base64, with or without padding, or as hex; 32 characters
   // that could be either are base64. `key_id`: empty is the default; at most 128 printable
   // characters, which is the column's width. TMESH_E_INVALID says what is expected.
   static Result<SecretBox> make(std::string_view key, std::string_view key_id);
-  // From the two variables; nullopt where there is no key: then no secret is kept.
-  static Result<std::optional<SecretBox>> from_environment();
+  // nullopt where the configuration has no key: then no secret is kept.
+  static Result<std::optional<SecretBox>> if_given(const Secret& key, std::string_view key_id);
 
   // TMESH_E_NO_MEMORY.
   Result<storage::SealedSecretRecord> seal(const Secret& secret) const;

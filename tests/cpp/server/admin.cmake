@@ -8,7 +8,7 @@ tmesh_test(cpp_server_admin_test
 tmesh_test(cpp_server_access_test
   SOURCES
     policy_authorizer_test.cpp policy_batch_test.cpp policy_match_test.cpp policy_scope_test.cpp policy_target_test.cpp
-    access_commands_test.cpp agent_service_test.cpp policy_service_test.cpp secret_box_test.cpp token_service_test.cpp
+    access_commands_test.cpp agent_service_test.cpp explain_test.cpp policy_service_test.cpp secret_box_test.cpp token_service_test.cpp
   LIBS tmesh_cpp_server_admin GTest::gtest_main
   LABELS unit)
 # People: users, their sessions, what they did.

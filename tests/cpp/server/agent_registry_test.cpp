@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/proto/capability.h"
+#include "cpp/server/link_health.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -22,6 +23,9 @@ struct Link final : RegisteredLink {
   tmesh_mux* mux() override { return nullptr; }
   void on_replaced() override { replaced++; }
   bool is_suspect() const override { return suspect; }
+  uint64_t rtt_us() const override { return rtt; }
+  uint32_t health_percent() const override { return health; }
+  void note_open(bool is_good) override { notes += is_good ? '+' : '-'; }
   void probe() override { probes++; }
 
   bool takes = true;
@@ -31,6 +35,9 @@ struct Link final : RegisteredLink {
   int replaced = 0;
   bool suspect = false;
   int probes = 0;
+  uint64_t rtt = 0;
+  uint32_t health = 100;
+  std::string notes;
 };
 
 TEST(AgentRegistry, ASuspectedLinkIsTakenOnlyIfThereIsNoOther) {
@@ -124,6 +131,80 @@ TEST(AgentRegistry, SelectsTheLeastLoadedAndThenTheOneHeardOfLast) {
   EXPECT_EQ(registry.select("home", 0), &a);
 }
 
+// Requirement E6: weighted least connections.
+TEST(AgentRegistry, SelectsTheLowestLoadDividedByHealth) {
+  struct Row {
+    std::size_t a_streams;
+    uint32_t a_health;
+    std::size_t b_streams;
+    uint32_t b_health;
+    char better;
+  };
+  const Row rows[] = {{0, 100, 0, 99, 'a'}, {0, 50, 0, 100, 'b'},  {0, 50, 1, 100, '='},
+                      {0, 50, 2, 100, 'a'}, {9, 100, 4, 50, '='},  {10, 100, 4, 50, 'b'},
+                      {0, 5, 18, 100, 'b'}, {0, 5, 20, 100, 'a'},  {3, 100, 4, 100, 'a'},
+                      {7, 80, 9, 100, '='}, {0, 1, 1000, 100, 'a'}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(testing::Message() << row.a_streams << '/' << row.a_health << ' ' << row.b_streams << '/'
+                                    << row.b_health);
+    AgentRegistry registry(8);
+    Link a("home", "c1", 1);
+    Link b("home", "c2", 1);
+    registry.add(a);
+    registry.add(b);
+    a.streams = row.a_streams;
+    a.health = row.a_health;
+    b.streams = row.b_streams;
+    b.health = row.b_health;
+    // A tie goes to the lower round-trip time, whichever has it.
+    for (const bool is_a_nearer : {true, false}) {
+      a.rtt = is_a_nearer ? 10 : 20;
+      b.rtt = is_a_nearer ? 20 : 10;
+      const bool takes_a = row.better == 'a' || (row.better == '=' && is_a_nearer);
+      EXPECT_EQ(registry.select("home", 0), takes_a ? &a : &b);
+    }
+  }
+}
+
+TEST(AgentRegistry, AnUnknownRoundTripTimeIsTheWorst) {
+  AgentRegistry registry(8);
+  Link a("home", "c1", 1);
+  Link b("home", "c2", 1);
+  registry.add(a);
+  registry.add(b);
+  a.heard_us = 9;
+  b.rtt = 3'000'000;
+  EXPECT_EQ(registry.select("home", 0), &b);
+  b.rtt = 0;
+  EXPECT_EQ(registry.select("home", 0), &a) << "heard of last";
+}
+
+TEST(AgentRegistry, TheEndOfAnOpenIsNotedWhereItHappened) {
+  using End = AgentRegistry::OpenEnd;
+  AgentRegistry registry(8);
+  Link a("home", "c1", 1);
+  Link b("home", "c2", 1);
+  Link newer("home", "c1", 2);
+  registry.add(a);
+  registry.add(b);
+  ASSERT_NE(a.link_number, b.link_number);
+  for (const End end : {End::answered, End::full, End::broken}) registry.note_open(a.link_number, 50, end);
+  EXPECT_EQ(a.notes, "+--");
+  a.heard_us = 50;
+  registry.note_open(a.link_number, 50, End::silent);
+  EXPECT_EQ(a.notes, "+---");
+  a.heard_us = 51;
+  registry.note_open(a.link_number, 50, End::silent);
+  EXPECT_EQ(a.notes, "+---") << "a link that was heard of since is not at fault";
+  EXPECT_EQ(b.notes, "");
+  const uint64_t of_a = a.link_number;
+  registry.add(newer);
+  registry.note_open(of_a, 50, End::broken);
+  registry.remove(b);
+  registry.note_open(b.link_number, 50, End::broken);
+  EXPECT_EQ(a.notes + b.notes + newer.notes, "+---") << "what is gone is not noted, nor is its successor";
+}
+
 TEST(AgentRegistry, SkipsLinksThatTakeNoOpens) {
   AgentRegistry registry(8);
   Link a("home", "c1", 1);
@@ -158,6 +239,37 @@ TEST(AgentRegistry, AgentIdsCompareByteByByte) {
   EXPECT_EQ(registry.select("home", 0), nullptr);
   EXPECT_EQ(registry.select("Home", 0), &a);
   EXPECT_EQ(registry.select("", 0), nullptr);
+}
+
+// --- the health of one link -------------------------------------------------------------
+
+TEST(LinkHealth, ALinkBeginsHealthyAndStaysSo) {
+  LinkHealth health;
+  EXPECT_EQ(health.percent(0), 100u);
+  for (uint64_t i = 0; i < 100; i++) health.note(true, i);
+  EXPECT_EQ(health.percent(100), 100u);
+}
+
+TEST(LinkHealth, EachFailureTakesAnEighthOfWhatIsLeft) {
+  LinkHealth health;
+  health.note(false, 0);
+  EXPECT_EQ(health.percent(0), 88u);
+  health.note(false, 0);
+  EXPECT_EQ(health.percent(0), 77u);
+  health.note(true, 0);
+  EXPECT_EQ(health.percent(0), 80u) << "and an answer gives an eighth of what is missing back";
+}
+
+TEST(LinkHealth, ItIsNeverZeroAndNeverStuck) {
+  LinkHealth health;
+  for (int i = 0; i < 1000; i++) health.note(false, 0);
+  EXPECT_EQ(health.percent(0), LinkHealth::kWorst_percent);
+  EXPECT_EQ(health.percent(LinkHealth::kHalfLife_us - 1), LinkHealth::kWorst_percent);
+  EXPECT_EQ(health.percent(LinkHealth::kHalfLife_us), 51u) << "time alone heals";
+  EXPECT_EQ(health.percent(20 * LinkHealth::kHalfLife_us), 100u);
+  EXPECT_EQ(health.percent(UINT64_MAX), 100u);
+  for (int i = 0; i < 1000; i++) health.note(true, 1);
+  EXPECT_EQ(health.percent(1), 100u);
 }
 
 }  // namespace

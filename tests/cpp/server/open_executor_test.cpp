@@ -129,6 +129,28 @@ TEST_F(OpenExecutorTest, ATokenWithManyLinksCannotRunInAllSlots) {
   EXPECT_EQ(executor.links_count() + executor.tokens_count(), 0u);
 }
 
+// A reload: what waits above a lower limit goes on waiting, what a higher one lets through starts.
+TEST_F(OpenExecutorTest, NewLimitsCountAtOnce) {
+  OpenExecutor& executor = with(Limits{8, 100, 2});
+  for (int i = 0; i < 6; i++) ASSERT_TRUE(executor.submit(make("a"), "a", 1));
+  turn();
+  EXPECT_EQ(executor.running_count(), 2u) << "two for the link";
+  executor.use(Limits{8, 100, 4});
+  turn();
+  EXPECT_EQ(executor.running_count(), 4u);
+  executor.use(Limits{1, 2, 1});
+  turn();
+  EXPECT_EQ(executor.running_count(), 4u);
+  EXPECT_EQ(executor.waiting_count(), 2u);
+  EXPECT_FALSE(executor.submit(make("b"), "b", 2));
+  for (int i = 0; i < 4; i++) jobs[static_cast<std::size_t>(i)]->finish();
+  turn();
+  EXPECT_EQ(executor.running_count(), 1u);
+  executor.use(Limits{8, 100, 4});
+  turn();
+  EXPECT_EQ(executor.running_count(), 2u);
+}
+
 TEST_F(OpenExecutorTest, TokensTakeTurnsAndThenTheirLinks) {
   OpenExecutor& executor = with(Limits{1, 100, 10});
   for (int i = 0; i < 3; i++) ASSERT_TRUE(executor.submit(make("a1"), "a", 1));

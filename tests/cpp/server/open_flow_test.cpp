@@ -292,5 +292,47 @@ TEST_F(OpenFlowTest, TheWindowTowardsTheAgentIsOursOrNone) {
   EXPECT_EQ(without.pair.opener.sent_of(TMESH_FRAME_OPEN_STREAM).at(0).header.window_bytes, 0u);
 }
 
+// Requirement E6: what the health of a link is made of.
+TEST_F(OpenFlowTest, OnlyWhatTheLinkIsToBlameForSpeaksAgainstIt) {
+  start();
+  FakeAgent& agent = add_agent();
+  PlainStream accepted, refused, full, broken, slow, silent;
+  agent.answer = tmesh_open_accept();
+  open(accepted);
+  EXPECT_EQ(agent.notes, "+");
+  agent.answer = tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_TIMEOUT, true);
+  open(refused);
+  EXPECT_EQ(agent.notes, "++") << "a dead target is none of its business";
+  agent.answer = tmesh_open_refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL, true);
+  open(full);
+  EXPECT_EQ(agent.notes, "++-");
+  agent.answer.reset();
+  open(broken);
+  agent.last().reset();
+  pump();
+  EXPECT_EQ(agent.notes, "++--");
+  open(slow);
+  agent.heard_us = timers.now_us() + 1;
+  timers.advance(OpenFlow::kDeadline_us);
+  pump();
+  EXPECT_EQ(agent.notes, "++--") << "the link was heard of meanwhile";
+  agent.heard_us = timers.now_us();
+  open(silent);
+  timers.advance(OpenFlow::kDeadline_us);
+  pump();
+  EXPECT_EQ(agent.notes, "++---");
+}
+
+TEST_F(OpenFlowTest, ALinkThatIsGoneIsNotBlamed) {
+  start();
+  FakeAgent& agent = add_agent();
+  PlainStream stream;
+  open(stream);
+  agent.pair.cut();
+  pump();
+  expect_result(stream, TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
+  EXPECT_EQ(agent.notes, "");
+}
+
 }  // namespace
 }  // namespace tmesh::server

@@ -91,7 +91,8 @@ class FakeAgent final : public server::RegisteredLink {
   }
   bool takes_opens() const override { return takes && pair.opener.mux.failed.code == TMESH_OK; }
   std::size_t streams_count() const override { return pair.opener.mux.live_count; }
-  uint64_t last_heard_us() const override { return 0; }
+  uint64_t last_heard_us() const override { return heard_us; }
+  void note_open(bool is_good) override { notes += is_good ? '+' : '-'; }
   uint32_t capabilities() const override { return caps; }
   tmesh_mux* mux() override { return &pair.opener.mux; }
   void on_replaced() override {}
@@ -100,6 +101,8 @@ class FakeAgent final : public server::RegisteredLink {
   MuxPair pair;
   bool takes = true;
   uint32_t caps = TMESH_CAP_OPEN_RESULT | TMESH_CAP_FLOW_CONTROL;
+  uint64_t heard_us = 0;
+  std::string notes;  // how its opens ended
   std::optional<tmesh_open_result> answer;  // to every open at once
   std::vector<tmesh_open_stream> opens;
   std::list<std::unique_ptr<PlainStream>> streams;

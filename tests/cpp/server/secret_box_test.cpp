@@ -101,26 +101,15 @@ TEST(SecretBox, SaysWhyItCannotOpen) {
   expect_state(one.open(changed), unreadable);
 }
 
-struct SecretBoxEnvironment : testing::Test {
-  void TearDown() override {
-    ::unsetenv(SecretBox::key_variable);
-    ::unsetenv(SecretBox::key_id_variable);
-  }
-};
-
-TEST_F(SecretBoxEnvironment, WithoutAKeyThereIsNoBox) {
-  EXPECT_FALSE(*SecretBox::from_environment());
-  ::setenv(SecretBox::key_variable, "  ", 1);
-  EXPECT_FALSE(*SecretBox::from_environment());
+TEST(SecretBox, WithoutAKeyThereIsNoBox) {
+  EXPECT_FALSE(*SecretBox::if_given(Secret(), "2027"));
+  EXPECT_FALSE(*SecretBox::if_given(Secret("  "), ""));
 }
 
-TEST_F(SecretBoxEnvironment, KeyAndIdComeFromTheEnvironment) {
-  ::setenv(SecretBox::key_variable, key32, 1);
-  EXPECT_EQ((*SecretBox::from_environment())->seal(Secret("a"))->key_id, "default");
-  ::setenv(SecretBox::key_id_variable, "2027", 1);
-  EXPECT_EQ((*SecretBox::from_environment())->seal(Secret("a"))->key_id, "2027");
-  ::setenv(SecretBox::key_variable, "short", 1);
-  EXPECT_FALSE(SecretBox::from_environment());
+TEST(SecretBox, WithAKeyThereIsOneOrAnError) {
+  EXPECT_EQ((*SecretBox::if_given(Secret(key32), ""))->seal(Secret("a"))->key_id, "default");
+  EXPECT_EQ((*SecretBox::if_given(Secret(key32), "2027"))->seal(Secret("a"))->key_id, "2027");
+  EXPECT_FALSE(SecretBox::if_given(Secret("short"), ""));
 }
 
 }  // namespace
