@@ -2,78 +2,68 @@
 
 #include <csignal>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "core/base/check.h"
 #include "cpp/base/exit_code.hpp"
 #include "cpp/base/instance_id.hpp"
 #include "cpp/base/log.hpp"
-#include "cpp/client/entry.hpp"
-#include "cpp/client/server_link.hpp"
+#include "cpp/client/entry_set.hpp"
+#include "cpp/client/live_config.hpp"
+#include "cpp/client/remote_validator.hpp"
+#include "cpp/client/session_pools.hpp"
+#include "cpp/client/status.hpp"
+#include "cpp/client/stdio_entry.hpp"
 #include "cpp/net/dialer.hpp"
 #include "cpp/net/process.hpp"
 #include "cpp/net/signal.hpp"
 #include "cpp/net/tls_context.hpp"
+#include "cpp/reload/reloader.hpp"
+#include "cpp/session/status_socket.hpp"
 
 namespace tmesh::client {
 namespace {
 
 constexpr uint64_t kDrainPoll_us = 50'000;
+// Of `proxy`, which has no link yet when it asks for its stream: a dial of the server and its
+// handshakes.
+constexpr uint64_t kFirstLinkWait_us = 20'000'000;
 
-// All links of the program, one per agent for now; entries open streams through it.
-class AgentLinks final : public StreamOpener {
- public:
-  AgentLinks(net::Loop& loop, Dialer& dialer, const ClientIdentity& identity)
-      : loop_(loop), dialer_(dialer), identity_(identity) {}
+using Reloader = reload::Reloader<config::ClientConfig>;
 
-  void add(const std::string& agent_id) {
-    auto& link = links_[agent_id];
-    if (link == nullptr) link = std::make_unique<ServerLink>(loop_, dialer_, identity_, agent_id, 1);
-  }
-  void start() {
-    for (auto& [id, link] : links_) link->start();
-  }
-  void drain() {
-    for (auto& [id, link] : links_) link->drain();
-  }
-  void clear() { links_.clear(); }
-
-  Result<OpenedStream> open(const OpenRequest& request, bool allow_strict, const tmesh_mux* not_on) override {
-    const auto it = links_.find(request.agent_id);
-    if (it == links_.end() || not_on != nullptr) return fail(TMESH_E_CLOSED, "no link for this agent");
-    return it->second->open(request, allow_strict);
-  }
-  Ticket await_silence(std::string_view, const tmesh_stream&, Delegate<void()>) override { return {}; }
-  Ticket await_link(std::string_view agent_id, Delegate<void()> done) override {
-    const auto it = links_.find(agent_id);
-    return it == links_.end() ? Ticket() : it->second->await_link(done);
-  }
-  void open_timed_out(std::string_view agent_id, const tmesh_stream& stream) override {
-    const auto it = links_.find(agent_id);
-    if (it != links_.end()) it->second->open_timed_out(stream);
-  }
-
- private:
-  net::Loop& loop_;
-  Dialer& dialer_;
-  const ClientIdentity& identity_;
-  std::map<std::string, std::unique_ptr<ServerLink>, std::less<>> links_;
-};
+reload::MadeTls make_tls(const config::ClientConfig& config) {
+  if (const auto usable = RemoteValidator::make_tls(config); !usable) return std::unexpected(usable.error());
+  if (!config.server.endpoint.is_tls) return reload::TlsContexts{};
+  auto tls = net::TlsContext::client({"", "", config.server.ca_file, false});
+  if (!tls) return std::unexpected(std::move(tls.error()));
+  return reload::TlsContexts{std::move(*tls), std::nullopt};
+}
 
 class App {
  public:
-  explicit App(const config::ClientConfig& config) : config_(config) {}
+  // is_stdio: the one tunnel goes to standard input and output instead of a listener.
+  explicit App(const config::ClientConfig& config, bool is_stdio = false)
+      : config_(config), is_stdio_(is_stdio) {}
+
+  // What SIGHUP and changed files lead to; both outlive it.
+  void reload_from(const config::Loaded<config::ClientConfig>& started, const config::Source& source) {
+    started_ = &started;
+    source_ = &source;
+  }
 
   int run() {
     if (!prepare()) return exit_code_;
     links_->start();
     loop_->run();
+    status_.reset();
+    reloader_.reset();
     // Entries first: their flows hold streams of the links.
-    entries_.clear();
+    entries_.reset();
+    stdio_.reset();
+    validator_.reset();
     links_.reset();
     signals_.reset();
     drain_timer_.cancel();
@@ -85,16 +75,6 @@ class App {
 
  private:
   bool prepare() {
-    for (const auto& tunnel : config_.tunnels) {
-      const char* reason = config::unavailable_reason(tunnel);
-      // Its host and port are empty: listening on those would open every address.
-      if (!tunnel.socket_path.empty()) reason = "a Unix socket is not available in this version";
-      if (reason != nullptr) {
-        std::fprintf(stderr, "tunnel \"%s\": %s\n", tunnel.name.c_str(), reason);
-        exit_code_ = kExitConfig;
-        return false;
-      }
-    }
     if (config_.tunnels.empty()) {
       std::fprintf(stderr, "client.tunnels is empty: there is nothing to serve\n");
       exit_code_ = kExitConfig;
@@ -110,11 +90,9 @@ class App {
     auto dialer = net::Dialer::create(*loop_);
     if (!dialer) return complain("cannot create the resolver", dialer.error().text);
     dialer_ = std::move(*dialer);
-    if (config_.server.endpoint.is_tls) {
-      auto tls = net::TlsContext::client({"", "", config_.server.ca_file, false});
-      if (!tls) return complain("TLS", tls.error().c_str());
-      tls_.emplace(std::move(*tls));
-    }
+    auto tls = make_tls(config_);
+    if (!tls) return complain("TLS", tls.error().c_str());
+    tls_ = std::move(tls->links);
     auto signals = net::Signals::open(*loop_, Delegate<void(int)>::bind<&App::on_signal>(this));
     if (!signals) return complain("cannot watch signals", signals.error().text);
     signals_ = std::move(*signals);
@@ -126,35 +104,77 @@ class App {
       if (!id.is_kept) log::info("instance_id_not_kept");
       identity_->instance_id = id.value;
     }
-    links_.emplace(*loop_, *dialer_, *identity_);
-    for (const auto& tunnel : config_.tunnels) {
-      if (!add_entry(tunnel)) return false;
+    validator_.emplace(*loop_, *loop_, *dialer_);
+    if (const auto configured = validator_->configure(config_); !configured) {
+      return complain("cannot ask auth_url", configured.error().c_str());
+    }
+    links_.emplace(*loop_, *loop_, *dialer_, *identity_);
+    if (!(is_stdio_ ? add_stdio(config_.tunnels.front()) : add_entries())) return false;
+    if (source_ != nullptr) {
+      auto reloader = Reloader::create(*loop_, {config::kClient, &config::load_client, &make_tls}, *started_,
+                                       *source_, Reloader::Apply::bind<&App::on_fresh>(this));
+      if (!reloader) return complain("cannot watch the configuration", reloader.error().text);
+      reloader_ = std::move(*reloader);
+    }
+    // A program of one stream has nothing to tell, and would take the service's place.
+    if (!is_stdio_) {
+      status_.emplace(*loop_, "client", config_.status_socket,
+                      session::StatusSocket::Fill::bind<&App::on_status>(this));
     }
     exit_code_ = kExitOk;
     return true;
   }
 
-  bool add_entry(const config::Tunnel& tunnel) {
-    links_->add(tunnel.agent_id);
-    entries_.push_back(make_entry(deps(), tunnel, Entry::Broken::bind<&App::on_entry_broken>(this)));
-    const auto listening = entries_.back()->listen();
-    if (!listening) {
-      std::fprintf(stderr, "tunnel \"%s\": cannot listen on %s: %s\n", tunnel.name.c_str(),
-                   format_host_port(tunnel.listen.host, tunnel.listen.port).c_str(), listening.error().text);
-      return false;
+  void on_status(session::StatusReport& report) {
+    report.is_stopping = is_stopping_;
+    links_->report(report);
+    for (const auto& one : entries_->running()) report.add(report_of(one->tunnel, *one->entry));
+  }
+
+  bool add_entries() {
+    entries_.emplace(*loop_, Entry::Broken::bind<&App::on_entry_broken>(this),
+                     Delegate<void()>::bind<&App::use_agents>(this));
+    const auto failures = entries_->apply(config_.tunnels, deps());
+    for (const auto& one : failures) {
+      std::fprintf(stderr, "tunnel \"%s\": cannot listen on %s: %s\n", one.tunnel.c_str(), one.place.c_str(),
+                   one.text);
     }
-    log::info("entry_open", {{"entry", tunnel.name},
-                             {"protocol", config::protocol_name(tunnel.protocol)},
-                             {"port", entries_.back()->port()}});
-    std::printf("%s entry \"%s\" listens on %s\n",
-                std::string(config::protocol_name(tunnel.protocol)).c_str(), tunnel.name.c_str(),
-                format_host_port(tunnel.listen.host, entries_.back()->port()).c_str());
+    if (!failures.empty()) return false;
+    use_agents();
+    for (const auto& one : entries_->running()) {
+      std::printf("%s entry \"%s\" listens on %s\n",
+                  std::string(config::protocol_name(one->tunnel.protocol)).c_str(), one->tunnel.name.c_str(),
+                  listen_text(one->tunnel, *one->entry).c_str());
+    }
     std::fflush(stdout);
     return true;
   }
 
+  // Entries that go may still open streams: the next request of a kept-alive connection.
+  void use_agents() {
+    if (!is_stopping_) links_->use_agents(entries_->agents());
+  }
+
+  bool add_stdio(const config::Tunnel& tunnel) {
+    EntryDeps with_patience = deps();
+    with_patience.link_wait_us = kFirstLinkWait_us;
+    links_->use_agents({tunnel.agent_id});
+    const StdioEntry::Events events{Delegate<void(const char*)>::bind<&App::on_stdio_failed>(this),
+                                    Entry::Broken::bind<&App::on_stdio_over>(this)};
+    stdio_ = std::make_unique<StdioEntry>(with_patience, tunnel, events);
+    const auto opened = stdio_->listen();
+    return opened.has_value() || complain("proxy", opened.error().text);
+  }
+
+  void on_stdio_failed(const char* why) {
+    complain("proxy", why);
+    exit_code_ = kExitFailure;
+  }
+  void on_stdio_over(Entry&) { stop(); }
+
   EntryDeps deps() {
     EntryDeps out{*loop_, *links_};
+    out.validator = &*validator_;
     out.handshake_timeout_us = config_.handshake_timeout_us;
     out.open_timeout_us = config_.open_timeout_us;
     out.udp_idle_timeout_us = config_.udp_idle_timeout_us;
@@ -174,14 +194,33 @@ class App {
   }
 
   void on_signal(int number) {
+    if (is_stdio_) {  // SIGHUP is what ssh ends its ProxyCommand with
+      exit_code_ = kExitFailure;
+      return loop_->stop();
+    }
     if (number == SIGHUP) {
-      if (tls_) {
-        if (const auto done = tls_->reload(); !done) log::warn("reload_failed", {{"reason", done.error()}});
-      }
+      if (reloader_ != nullptr) reloader_->request();
       return;
     }
     if (is_stopping_) return loop_->stop();  // the second signal does not wait
     stop();
+  }
+
+  // Everything here may change while streams run; what they were opened with stays theirs.
+  void on_fresh(reload::Fresh<config::ClientConfig>& fresh) {
+    if (is_stopping_) return;
+    take_live(config_, std::move(fresh.loaded.config));
+    log::configure(config_.log.level, config_.log.format);
+    if (tls_ && fresh.tls.links) *tls_ = std::move(*fresh.tls.links);
+    if (const auto done = validator_->configure(config_); !done) {
+      log::warn("config_problem", {{"problem", done.error()}});
+    }
+    links_->use_settings(config_.connections);
+    for (const auto& one : entries_->apply(config_.tunnels, deps())) {
+      log::error("entry_failed", {{"entry", one.tunnel}, {"reason", one.text}});
+    }
+    use_agents();
+    log::info("config_reloaded", {{"entries", entries_->running().size()}});
   }
 
   // Listeners first, then the streams that run get their time, then the links (J4).
@@ -189,28 +228,35 @@ class App {
     if (is_stopping_) return;
     is_stopping_ = true;
     log::info("stopping");
-    for (auto& entry : entries_) entry->stop_listening();
+    if (entries_) entries_->stop_listening();
+    if (stdio_ != nullptr) stdio_->stop_listening();
     links_->drain();
     drain_until_us_ = loop_->now_us() + config_.shutdown_timeout_us;
     on_drain();
   }
 
   void on_drain() {
-    std::size_t locals = 0;
-    for (const auto& entry : entries_) locals += entry->locals_count();
+    const std::size_t locals = entries_ ? entries_->locals_count() : stdio_->locals_count();
     if (locals == 0 || loop_->now_us() >= drain_until_us_) return loop_->stop();
     drain_timer_ = loop_->after(kDrainPoll_us, Delegate<void()>::bind<&App::on_drain>(this));
   }
 
-  const config::ClientConfig& config_;
+  config::ClientConfig config_;
+  const bool is_stdio_;
   int exit_code_ = kExitFailure;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<net::Dialer> dialer_;
   std::optional<net::TlsContext> tls_;
   std::unique_ptr<net::Signals> signals_;
   std::optional<ClientIdentity> identity_;
-  std::optional<AgentLinks> links_;
-  std::vector<std::unique_ptr<Entry>> entries_;
+  std::optional<RemoteValidator> validator_;
+  std::optional<SessionPools> links_;
+  std::optional<EntrySet> entries_;
+  std::unique_ptr<StdioEntry> stdio_;  // instead of them
+  const config::Loaded<config::ClientConfig>* started_ = nullptr;
+  const config::Source* source_ = nullptr;
+  std::unique_ptr<Reloader> reloader_;
+  std::optional<session::StatusSocket> status_;
   Ticket drain_timer_;
   bool is_stopping_ = false;
   uint64_t drain_until_us_ = 0;
@@ -218,8 +264,17 @@ class App {
 
 }  // namespace
 
-int run(const config::ClientConfig& config) {
-  return App(config).run();
+int run(const config::Loaded<config::ClientConfig>& started, const config::Source& source) {
+  App app(started.config);
+  app.reload_from(started, source);
+  return app.run();
+}
+
+int run_stdio(const config::ClientConfig& config) {
+  TMESH_ASSERT(config.tunnels.size() == 1);
+  config::ClientConfig one_link = config;
+  one_link.connections.min_count = one_link.connections.max_count = 1;
+  return App(one_link, true).run();
 }
 
 }  // namespace tmesh::client

@@ -1,13 +1,19 @@
 // The client program behind its command line.
 #pragma once
 
-#include "cpp/config/client.hpp"
+#include "cpp/config/load.hpp"
 
 namespace tmesh::client {
 
 // Serves every tunnel of the configuration until SIGTERM or SIGINT. Blocks. Returns the
 // exit code: 0 stopped by a signal, 1 failed at run time (a busy port, a dead listener),
-// 3 the configuration asks for what this version cannot do.
-int run(const config::ClientConfig& config);
+// 3 the configuration asks for what this version cannot do. On SIGHUP, and when its files
+// change, the configuration is loaded from the source anew.
+int run(const config::Loaded<config::ClientConfig>& started, const config::Source& source);
+
+// The one tunnel of the configuration between standard input and output instead of a listener
+// (net/stdio.hpp), over one link of its own. Blocks. 0: both directions ended regularly; 1:
+// refused, broken or ended by a signal, with one line on standard error.
+int run_stdio(const config::ClientConfig& config);
 
 }  // namespace tmesh::client

@@ -23,4 +23,7 @@ enum Socks5Reply : uint8_t {
 // Any value outside the enum is a general failure.
 Socks5Reply socks5_reply(unsigned open_code);
 
+// Why an open was refused, for a person at a terminal: a static phrase without an address.
+const char* open_error_text(const tmesh_open_result& result);
+
 }  // namespace tmesh::client

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/proto/limits.h"
 #include "cpp/base/log.hpp"
 
@@ -13,12 +14,25 @@ Opening::Opening(StreamOpener& opener, OpenValidator* validator, Timers& timers,
     : opener_(opener), validator_(validator), timers_(timers), settings_(settings), done_(done) {}
 
 Opening::~Opening() {
+  silence_.cancel();
   drop(stream_);
   drop(hedge_);
 }
 
 void Opening::drop(tmesh_stream*& stream) {
   if (stream != nullptr) tmesh_stream_release(std::exchange(stream, nullptr));
+}
+
+void Opening::attach(tmesh_stream* stream) {
+  tmesh_stream_attach(stream, this, &Opening::on_stream_event);
+}
+
+void Opening::leave_race(tmesh_stream* loser) {
+  if (loser == stream_) {
+    std::swap(stream_, hedge_);
+    is_on_second_ = true;
+  }
+  drop(hedge_);
 }
 
 OpenRequest Opening::request() const {
@@ -40,7 +54,9 @@ void Opening::start(const OpenRequest& request, const ShownLogin& login) {
   is_target_https_ = request.is_target_https;
   host_header_ = request.host_header;
   tls_server_name_ = request.tls_server_name;
-  if (settings_.auth_url.empty() || validator_ == nullptr) return open();
+  if (settings_.auth_url.empty()) return open();
+  // An open that nobody was asked about is the last thing to happen by mistake.
+  TMESH_ASSERT(validator_ != nullptr);
   ValidationRequest question;
   question.url = settings_.auth_url;
   question.protocol = settings_.protocol_name;
@@ -72,11 +88,14 @@ void Opening::open() {
   }
   phase_ = Phase::opening;
   stream_ = opened->stream;
+  is_on_second_ = false;
   early_written_bytes_ = 0;
-  tmesh_stream_attach(stream_, this, &Opening::on_stream_event);
+  attach(stream_);
   if (!opened->is_strict) return succeed();
   if (!write_early()) return refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_INTERNAL_ERROR, true);
   timeout_ = timers_.after(settings_.open_timeout_us, Delegate<void()>::bind<&Opening::on_timeout>(this));
+  // The target may see early bytes: it must not see them twice.
+  if (early_written_bytes_ > 0) return;
   silence_ =
       opener_.await_silence(settings_.agent_id, *stream_, Delegate<void()>::bind<&Opening::on_silence>(this));
 }
@@ -107,18 +126,19 @@ void Opening::on_link_timeout() {
 void Opening::on_timeout() {
   silence_.cancel();
   opener_.open_timed_out(settings_.agent_id, *stream_);
+  if (hedge_ != nullptr) opener_.open_timed_out(settings_.agent_id, *hedge_);
   refuse(TMESH_STAGE_RELAY, TMESH_OPEN_TIMEOUT, true);
 }
 
 void Opening::on_silence() {
   silence_.release();
-  // The target may have seen early bytes: it must not see them twice.
-  if (early_written_bytes_ > 0) return;
   auto opened = opener_.open(request(), true, stream_->mux);
   if (!opened) return;
   hedge_ = opened->stream;
+  // One that cannot be answered is no hedge.
   if (!opened->is_strict) return drop(hedge_);
-  tmesh_stream_attach(hedge_, this, &Opening::on_stream_event);
+  attach(hedge_);
+  is_hedged_ = true;
 }
 
 void Opening::on_stream_event(void* user, tmesh_stream* stream, unsigned events) {
@@ -129,19 +149,23 @@ void Opening::on_stream_event(void* user, tmesh_stream* stream, unsigned events)
 
 // The link went, or the server reset the stream: instead of an answer, or with it.
 void Opening::on_over(tmesh_stream* stream) {
-  const bool is_link_over = stream->over.scope == TMESH_SCOPE_SESSION;
-  if (hedge_ != nullptr) {
-    if (stream == stream_) std::swap(stream_, hedge_);
-    return drop(hedge_);
-  }
-  if (is_link_over) return refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
+  if (hedge_ != nullptr) return leave_race(stream);
+  if (stream->over.scope == TMESH_SCOPE_SESSION)
+    return refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
   refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR, false);
 }
 
 void Opening::on_result(tmesh_stream* stream, const tmesh_open_result& result) {
   silence_.cancel();
-  if (stream == hedge_) std::swap(stream_, hedge_);
-  drop(hedge_);
+  if (hedge_ != nullptr) {
+    // Where another try may do better, the one that runs is waited for.
+    const bool is_last_word =
+        result.accepted || !result.retryable || result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY;
+    tmesh_stream* const other = stream == stream_ ? hedge_ : stream_;
+    leave_race(is_last_word ? other : stream);
+    if (!is_last_word) return;
+  }
+  if (std::exchange(is_hedged_, false)) opener_.hedge_ended(settings_.agent_id, is_on_second_);
   if (result.accepted) return succeed();
   if (result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY && std::exchange(allows_strict_, false)) {
     // Requirement B4: once more, on a new stream, without STRICT_OPEN.
@@ -162,6 +186,8 @@ void Opening::succeed() {
   }
   phase_ = Phase::done;
   early_ = {};
+  // Its next owner shall hear of everything, even of its end.
+  tmesh_stream_detach(stream_);
   done_(tmesh_open_accept());
 }
 
@@ -191,6 +217,7 @@ std::size_t Opening::send_early(std::span<const uint8_t> data) {
   early_.insert(early_.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(taken));
   // Without memory now, they go with the answer.
   if (stream_ != nullptr) (void)write_early();
+  if (early_written_bytes_ > 0) silence_.cancel();
   return taken;
 }
 

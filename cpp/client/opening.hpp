@@ -3,8 +3,8 @@
 // In this order: the entry's auth_url is asked, if it has one; a link is chosen, or waited
 // for while one is on its way; a strict open waits for OPEN_RESULT, an agent that cannot
 // answer is tried once more without STRICT_OPEN (B4); a silent link of a pool is hedged with
-// another one. Early bytes are kept until the answer came and go ahead of it where both
-// ends know how (WIRE E). Each step has a limit of its own.
+// another one, unless early bytes have gone. Early bytes are kept until the answer came and go
+// ahead of it where both ends know how (WIRE E). Each step has a limit of its own.
 //
 // Owns the stream until take(). Destroying it cancels whatever is under way and resets the
 // stream. About 200 bytes: entries hold it through a pointer and drop it once the stream
@@ -65,8 +65,9 @@ class Opening {
   std::size_t send_early(std::span<const uint8_t> data);
   std::size_t early_room() const;
 
-  // After an accepted result. Early bytes are in its `out` or on their way. The caller
-  // attaches and releases it.
+  // After an accepted result. Early bytes are in its `out` or on their way; what came behind
+  // the answer is in its `in`. The caller attaches, which brings the events since then, and
+  // releases it.
   tmesh_stream* take();
 
  private:
@@ -87,6 +88,9 @@ class Opening {
   // False: no memory for them.
   bool write_early();
   void drop(tmesh_stream*& stream);
+  void attach(tmesh_stream* stream);
+  // One of the two that race is out of it; the other one is stream_ now.
+  void leave_race(tmesh_stream* loser);
   OpenRequest request() const;
   static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
 
@@ -96,9 +100,10 @@ class Opening {
   OpeningSettings& settings_;
   const Done done_;
   Phase phase_ = Phase::idle;
-  bool allows_strict_ = true;   // false: the one legacy retry
-  bool was_waiting_ = false;    // for a link, once
-  bool is_early_sent_ = false;  // bytes are on the stream before its answer: no hedge
+  bool allows_strict_ = true;  // false: the one legacy retry
+  bool was_waiting_ = false;   // for a link, once
+  bool is_hedged_ = false;     // a second link was tried
+  bool is_on_second_ = false;  // stream_ is the one of the second link
   tmesh_open_protocol protocol_ = TMESH_OPEN_TCP;
   bool is_target_https_ = false;
   uint16_t port_ = 0;
@@ -111,7 +116,7 @@ class Opening {
   Ticket timeout_;
   Ticket silence_;
   tmesh_stream* stream_ = nullptr;
-  tmesh_stream* hedge_ = nullptr;  // the same target on another link
+  tmesh_stream* hedge_ = nullptr;  // the same target on another link; null when there is no race
 };
 
 }  // namespace tmesh::client

@@ -6,6 +6,7 @@
 
 #include "core/proto/metadata.h"
 #include "cpp/base/log.hpp"
+#include "cpp/session/metadata_items.hpp"
 
 namespace tmesh::client {
 namespace {
@@ -35,10 +36,11 @@ tmesh_time time_of(int64_t wall_us) {
 }  // namespace
 
 ServerLink::ServerLink(net::Loop& loop, Dialer& dialer, const ClientIdentity& identity, std::string agent_id,
-                       uint32_t number)
+                       uint32_t number, Delegate<void()> on_change)
     : loop_(loop),
       identity_(identity),
       agent_id_(std::move(agent_id)),
+      on_change_(on_change),
       slot_(loop, loop, dialer, identity.endpoint, true, offered_capabilities(identity.config.capabilities),
             number, *this) {}
 
@@ -61,20 +63,31 @@ tmesh_mux_config ServerLink::mux_config(tmesh_subprotocol subprotocol) {
 void ServerLink::on_session(session::Session& session, tmesh_subprotocol subprotocol) {
   if (!tmesh_subprotocol_is_strict(subprotocol)) log::info("open_mode", {{"open_mode", "legacy"}});
   if (tmesh_subprotocol_has_hello(subprotocol)) send_hello(session);
-  wake_waiting();
+  changed();
 }
 
-Ticket ServerLink::await_link(Delegate<void()> done) {
-  if (!slot_.is_link_coming()) return {};
-  const uint64_t id = next_waiting_++;
-  waiting_.emplace(id, done);
-  return Ticket(this, id, [](void* self, uint64_t n) { static_cast<ServerLink*>(self)->waiting_.erase(n); });
+void ServerLink::on_session_over(session::Session& session) {
+  if (silent_ == &session) silent_ = nullptr;
 }
 
-// Each may end its neighbours; who begins to wait meanwhile waits for the next time.
-void ServerLink::wake_waiting() {
-  const uint64_t end = next_waiting_;
-  while (!waiting_.empty() && waiting_.begin()->first < end) waiting_.extract(waiting_.begin()).mapped()();
+void ServerLink::drain() {
+  is_draining_ = true;
+  slot_.drain();
+}
+
+void ServerLink::resume() {
+  is_draining_ = false;
+  slot_.resume();
+}
+
+void ServerLink::note_silent(const session::Session& session) {
+  silent_ = &session;
+  silent_bytes_in_ = session.bytes_in();
+}
+
+bool ServerLink::is_silent() {
+  const session::Session* const session = slot_.ready();
+  return session != nullptr && session == silent_ && session->bytes_in() == silent_bytes_in_;
 }
 
 void ServerLink::send_hello(session::Session& session) {
@@ -90,11 +103,18 @@ void ServerLink::send_hello(session::Session& session) {
   hello->capabilities = offered_capabilities(identity_.config.capabilities);
   hello->agent_ids[0] = agent_id_.c_str();
   hello->agent_id_count = 1;
+  const auto items = session::collect_metadata_items(identity_.config.metadata);
+  session::put_metadata(*hello, items);
   std::vector<char> text(TMESH_METADATA_MAX_BYTES);
   std::size_t len = 0;
   if (!tmesh_is_ok(tmesh_client_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
-    log::error("hello_not_encodable");
-    return session.fail(tmesh_err_session(TMESH_E_INVALID));
+    // Only the items can be too much; the client is more useful without them than offline.
+    log::warn("metadata_too_large");
+    hello->item_count = 0;
+    hello->error_count = 0;
+    if (!tmesh_is_ok(tmesh_client_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
+      return session.fail(tmesh_err_session(TMESH_E_INVALID));
+    }
   }
   session.send(TMESH_FRAME_CLIENT_HELLO, {reinterpret_cast<const uint8_t*>(text.data()), len});
 }
@@ -106,6 +126,7 @@ void ServerLink::on_hello_ack(session::Session& session, std::span<const uint8_t
     log::warn("hello_ack_malformed", {{"slot", slot_.number()}});
     return;
   }
+  hello_ = {loop_.now_us(), ack->is_accepted};
   if (!ack->is_accepted) {
     log::warn("hello_refused",
               {{"slot", slot_.number()}, {"code", ack->error_count > 0 ? ack->errors[0].code : "unknown"}});

@@ -73,10 +73,7 @@ void Socks5Local::on_opened(const tmesh_open_result& result) {
 }
 
 void Socks5Local::on_flow_done(tmesh_status why) {
-  log::debug("flow_done", {{"entry", entry_.tunnel().name},
-                           {"reason", tmesh_code_name(why.code)},
-                           {"sent_bytes", flow_->sent_bytes()},
-                           {"received_bytes", flow_->received_bytes()}});
+  entry_.log_flow(*flow_, why);
   entry_.remove(*this);
 }
 

@@ -7,7 +7,6 @@
 #include "cpp/base/log.hpp"
 
 namespace tmesh::client {
-namespace {
 
 OpeningSettings opening_settings_of(const EntryDeps& deps, const config::Tunnel& tunnel) {
   OpeningSettings out;
@@ -19,8 +18,6 @@ OpeningSettings opening_settings_of(const EntryDeps& deps, const config::Tunnel&
   out.link_wait_us = deps.link_wait_us;
   return out;
 }
-
-}  // namespace
 
 StreamEntry::StreamEntry(const EntryDeps& deps, const config::Tunnel& tunnel, Broken broken)
     : deps_(deps), tunnel_(tunnel), opening_(opening_settings_of(deps, tunnel)), broken_(broken) {}
@@ -36,7 +33,11 @@ Result<void> StreamEntry::listen() {
   net::ListenerEvents events;
   events.on_accept = Delegate<void(int, const net::Peer&)>::bind<&StreamEntry::on_accept>(this);
   events.on_broken = Delegate<void(tmesh_status)>::bind<&StreamEntry::on_broken>(this);
-  auto listener = net::Listener::open(deps_.loop, tunnel_.listen.host, tunnel_.listen.port, events);
+  auto listener =
+      tunnel_.socket_path.empty()
+          ? net::Listener::open(deps_.loop, tunnel_.listen.host, tunnel_.listen.port, events)
+          : net::Listener::open_unix(
+                deps_.loop, {tunnel_.socket_path, tunnel_.socket_mode, tunnel_.socket_owner}, events);
   if (!listener) return std::unexpected(listener.error());
   listener_ = std::move(*listener);
   return {};
@@ -47,7 +48,7 @@ void StreamEntry::stop_listening() {
   locals_.remove_if([](const auto& local) { return local->is_idle(); });
 }
 
-void StreamEntry::on_accept(int fd, const net::Peer&) {
+void StreamEntry::take(int fd) {
   stats_.accepted_count++;
   if (locals_.size() >= kLocalsMax) {
     stats_.over_limit_count++;
@@ -67,6 +68,13 @@ void StreamEntry::on_accept(int fd, const net::Peer&) {
 void StreamEntry::on_broken(tmesh_status why) {
   log::error("entry_broken", {{"entry", tunnel_.name}, {"reason", tmesh_code_name(why.code)}});
   broken_(*this);
+}
+
+void StreamEntry::log_flow(const session::TcpFlow& flow, tmesh_status why) const {
+  log::debug("flow_done", {{"entry", tunnel_.name},
+                           {"reason", tmesh_code_name(why.code)},
+                           {"sent_bytes", flow.sent_bytes()},
+                           {"received_bytes", flow.received_bytes()}});
 }
 
 void StreamEntry::remove(Local& local) {

@@ -13,8 +13,12 @@
 #include "cpp/client/entry.hpp"
 #include "cpp/client/opening.hpp"
 #include "cpp/net/listener.hpp"
+#include "cpp/session/tcp_flow.hpp"
 
 namespace tmesh::client {
+
+// What every open of the tunnel's entry goes by.
+OpeningSettings opening_settings_of(const EntryDeps& deps, const config::Tunnel& tunnel);
 
 // One local connection from its first byte to its last.
 class Local {
@@ -51,6 +55,8 @@ class StreamEntry : public Entry {
   void count(const tmesh_open_result& result) {
     (result.accepted ? stats_.opens_count : stats_.refused_count)++;
   }
+  // One line at debug for the end of a flow, without its target.
+  void log_flow(const session::TcpFlow& flow, tmesh_status why) const;
   // Destroys it.
   void remove(Local& local);
 
@@ -58,11 +64,13 @@ class StreamEntry : public Entry {
 
  protected:
   virtual std::unique_ptr<Local> make_local() = 0;
+  // A new local connection, whose socket becomes the entry's.
+  void take(int fd);
   // To be called by the destructor of every class derived: locals use it.
   void close();
 
  private:
-  void on_accept(int fd, const net::Peer& peer);
+  void on_accept(int fd, const net::Peer&) { take(fd); }
   void on_broken(tmesh_status why);
 
   const EntryDeps deps_;

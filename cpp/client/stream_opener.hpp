@@ -42,14 +42,16 @@ class StreamOpener {
   // sent away or fell silent), calls `done` once, as soon as it is there or an attempt
   // failed. An inactive Ticket: none is, do not wait.
   virtual Ticket await_link(std::string_view agent_id, Delegate<void()> done) = 0;
-  // A strict open of this opener, not released yet, got no answer in its time: the link
-  // may be dead.
+  // A strict open, not released yet, got no answer in its time: the link may be dead.
   virtual void open_timed_out(std::string_view agent_id, const tmesh_stream& stream) = 0;
   // Right after a strict open: calls `done` once when not a byte of any kind has come on that
   // stream's link for max(three round trips, 250 ms), although a PING left together with the
-  // open, and another link of the pool takes opens. Inactive: a pool of one never hedges.
+  // open, and another link of the pool takes opens. Inactive: a pool of one never hedges. The
+  // Ticket goes before the stream is released.
   virtual Ticket await_silence(std::string_view agent_id, const tmesh_stream& stream,
                                Delegate<void()> done) = 0;
+  // For the count: one of two links has answered an open that was hedged; is_won: the second.
+  virtual void hedge_ended(std::string_view /*agent_id*/, bool /*is_won*/) {}
 };
 
 }  // namespace tmesh::client

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <optional>
+#include <thread>
 
 #include "cpp/base/exit_code.hpp"
 #include "tests/cpp/session/fake_server.hpp"
@@ -50,11 +51,33 @@ class AppTest : public net::LoopTest {
       ::dup2(pipe[1], STDERR_FILENO);
       ::close(pipe[0]);
       ::close(pipe[1]);
-      ::_exit(client::run(config));
+      config::Loaded<config::ClientConfig> loaded;
+      loaded.config = config;
+      std::thread killer;
+      if (loses_listener) killer = std::thread(&AppTest::shut_listeners_down);
+      const int code = client::run(loaded, source);
+      if (killer.joinable()) killer.join();
+      ::_exit(code);
     }
     ::close(pipe[1]);
     out = pipe[0];
     ::fcntl(out, F_SETFL, O_NONBLOCK);
+  }
+  // What the kernel does to a listening socket when its address goes away.
+  static void shut_listeners_down() {
+    for (int count = 0; count == 0; ::usleep(1'000)) {
+      for (int fd = 3; fd < 1024; fd++) {
+        int is_listening = 0;
+        int family = 0;
+        socklen_t len = sizeof is_listening;
+        if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) != 0 || is_listening == 0)
+          continue;
+        // Not the status socket.
+        if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) != 0 || family != AF_INET) continue;
+        ::shutdown(fd, SHUT_RDWR);
+        count++;
+      }
+    }
   }
   const std::string& text() {
     char buffer[4096];
@@ -104,8 +127,10 @@ class AppTest : public net::LoopTest {
 
   FakeServer server;
   config::ClientConfig config;
+  config::Source source;  // of reloads; empty = none of them succeeds
   pid_t child = -1;
   int out = -1;
+  bool loses_listener = false;
   std::string said;
 };
 
@@ -187,31 +212,53 @@ TEST_F(AppTest, ABusyPortIsExplainedAndEndsIt) {
       << said;
 }
 
-TEST_F(AppTest, WhatThisVersionCannotDoIsAConfigurationError) {
-  for (const auto protocol : {config::Tunnel::Protocol::tcp, config::Tunnel::Protocol::udp,
-                              config::Tunnel::Protocol::http, config::Tunnel::Protocol::http_proxy}) {
-    config.tunnels.back().protocol = protocol;
-    run();
-    EXPECT_EQ(exit_code(), kExitConfig);
-    EXPECT_TRUE(says("not available in this version"));
-    EXPECT_FALSE(says("listens on")) << "nothing is opened before all was looked at";
-    ::close(std::exchange(out, -1));
-    said.clear();
-  }
+// LESSONS R22.
+TEST_F(AppTest, ADeadListenerEndsItWithAFailure) {
+  server.close();  // a socket of this process too, which the child has a copy of
+  loses_listener = true;
+  run();
+  EXPECT_EQ(exit_code(), kExitFailure);
+  EXPECT_TRUE(says("entry_broken entry=web")) << said;
 }
 
-TEST_F(AppTest, AUnixSocketIsRefusedAndNotTakenForEveryAddress) {
-  add("local").socket_path = "/run/tm.sock";
+TEST_F(AppTest, AUnixSocketIsServedAndItsFileGoesWithTheProgram) {
+  char folder[] = "/tmp/tmesh-app-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/x.sock";
+  add("local").socket_path = path;
   config.tunnels.back().listen = {};
   run();
-  EXPECT_EQ(exit_code(), kExitConfig);
-  EXPECT_FALSE(says("listens on"));
+  ASSERT_TRUE(run_until([&] { return says("socks5 entry \"local\" listens on unix:" + path + "\n"); }))
+      << said;
+  EXPECT_EQ(::access(path.c_str(), F_OK), 0);
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(exit_code(), kExitOk);
+  EXPECT_NE(::access(path.c_str(), F_OK), 0);
+  ::rmdir(folder);
 }
 
-TEST_F(AppTest, RemoteValidationIsRefusedRatherThanSkipped) {
-  config.tunnels.back().auth_url = "http://127.0.0.1/check";
+// Requirement D10: nobody is let through because the service cannot be asked.
+TEST_F(AppTest, AServiceThatIsNotThereIsADenial) {
+  {
+    FakeServer gone(loop());
+    config.tunnels.back().auth_url = "http://127.0.0.1:" + std::to_string(gone.port()) + "/check";
+  }
   run();
-  EXPECT_EQ(exit_code(), kExitConfig);
+  up();
+  RawClient browser(port());
+  browser.send(std::string("\x05\x01\x00\x05\x01\x00\x01\xC0\x00\x02\x07\x00\x50", 13));
+  ASSERT_TRUE(run_until([&] { return browser.is_over(); }));
+  EXPECT_EQ(browser.received, std::string("\x05\x00\x05\x02\x00\x01\0\0\0\0\0\0", 12));
+  EXPECT_TRUE(server.last().streams.empty());
+  EXPECT_TRUE(says("remote_validation_failed stage=connect reason=refused")) << said;
+}
+
+TEST_F(AppTest, AnAuthUrlWhoseCaCannotBeReadEndsItAndSaysWhy) {
+  config.tunnels.back().auth_url = "https://127.0.0.1/check";
+  config.remote_validation.ca_file = "/nonexistent/ca.pem";
+  run();
+  EXPECT_EQ(exit_code(), kExitFailure);
+  EXPECT_TRUE(says("client.remote_validation: CA file /nonexistent/ca.pem: ")) << said;
 }
 
 TEST_F(AppTest, WithoutTunnelsThereIsNothingToDo) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 namespace tmesh::client {
 namespace {
 
@@ -28,6 +31,25 @@ TEST(OpenErrorMap, AnythingElseIsAGeneralFailure) {
   for (const unsigned code : {static_cast<unsigned>(TMESH_OPEN_CODE_COUNT), 255u, UINT32_MAX}) {
     EXPECT_EQ(socks5_reply(code), kReplyGeneralFailure);
   }
+}
+
+TEST(OpenErrorMap, EveryRefusalHasWordsForAPerson) {
+  std::set<std::string> texts;
+  for (unsigned code = 1; code < TMESH_OPEN_CODE_COUNT; code++) {
+    for (unsigned stage = 0; stage < TMESH_STAGE_COUNT; stage++) {
+      const std::string text = open_error_text(
+          tmesh_open_refuse(static_cast<tmesh_open_stage>(stage), static_cast<tmesh_open_code>(code), false));
+      EXPECT_FALSE(text.empty());
+      EXPECT_EQ(text.find('\n'), std::string::npos);
+      texts.insert(text);
+    }
+  }
+  // What a user can do something about is told apart.
+  EXPECT_EQ(texts.size(), 11u);
+  EXPECT_STREQ(open_error_text(tmesh_open_refuse(TMESH_STAGE_POLICY, TMESH_OPEN_FORBIDDEN, false)),
+               "the agent's policy does not allow this target");
+  EXPECT_STREQ(open_error_text(tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_HOST_UNREACHABLE, false)),
+               "the target's name has no address");
 }
 
 }  // namespace

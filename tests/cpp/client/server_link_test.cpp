@@ -102,6 +102,40 @@ TEST_F(ServerLinkTest, TheHelloIsTheFirstFrameOnAMetadataLink) {
   tmesh_client_metadata_free(&hello);
 }
 
+TEST_F(ServerLinkTest, TheHelloCarriesTheConfiguredItems) {
+  ::setenv("TMESH_TEST_ITEM", "lab 7", 1);
+  config.metadata = {{"site", config::MetadataItem::Kind::env, "", "TMESH_TEST_ITEM"},
+                     {"gone", config::MetadataItem::Kind::file, "/nonexistent/file", ""}};
+  up_from_start();
+  auto& peer = server.last();
+  ASSERT_TRUE(run_until([&] { return peer.controls.size() == 1; }));
+  tmesh_client_metadata hello{};
+  const std::string& text = peer.controls[0].second;
+  ASSERT_TRUE(tmesh_is_ok(tmesh_client_metadata_decode(&hello, text.data(), text.size())));
+  ASSERT_EQ(hello.item_count, 1u);
+  EXPECT_STREQ(hello.items[0].name, "site");
+  EXPECT_STREQ(hello.items[0].value, "lab 7");
+  ASSERT_EQ(hello.error_count, 1u);
+  EXPECT_STREQ(hello.errors[0].name, "gone");
+  tmesh_client_metadata_free(&hello);
+}
+
+TEST_F(ServerLinkTest, ItemsThatDoNotFitTheHelloAreLeftOut) {
+  ::setenv("TMESH_TEST_ITEM", std::string(4096, 'x').c_str(), 1);
+  for (int i = 0; i < 16; i++) {
+    config.metadata.push_back(
+        {"item" + std::to_string(i), config::MetadataItem::Kind::env, "", "TMESH_TEST_ITEM"});
+  }
+  up_from_start();
+  ASSERT_TRUE(run_until([&] { return server.last().controls.size() == 1; }));
+  tmesh_client_metadata hello{};
+  const std::string& text = server.last().controls[0].second;
+  ASSERT_TRUE(tmesh_is_ok(tmesh_client_metadata_decode(&hello, text.data(), text.size())));
+  EXPECT_EQ(hello.item_count, 0u);
+  EXPECT_EQ(hello.agent_id_count, 1u);
+  tmesh_client_metadata_free(&hello);
+}
+
 TEST_F(ServerLinkTest, OtherLinksGetNoHello) {
   for (const auto subprotocol : {TMESH_SUBPROTOCOL_FLOW_CONTROL, TMESH_SUBPROTOCOL_OPEN_RESULT,
                                  TMESH_SUBPROTOCOL_V1, TMESH_SUBPROTOCOL_NONE}) {
@@ -246,83 +280,6 @@ TEST_F(ServerLinkTest, ATimedOutOpenIsAskedAbout) {
   link->open_timed_out(*opened.stream);
   ASSERT_TRUE(run_until([&] { return !server.last().streams.empty(); }));
   EXPECT_EQ(refusal(), TMESH_OK) << "the link answers the probe";
-}
-
-struct Waiter {
-  void on_wake() {
-    wakes++;
-    if (next != nullptr) next->ticket.cancel();
-  }
-  void wait(ServerLink& link) { ticket = link.await_link(Delegate<void()>::bind<&Waiter::on_wake>(this)); }
-  Ticket ticket;
-  Waiter* next = nullptr;  // ended by this one
-  std::size_t wakes = 0;
-};
-
-TEST_F(ServerLinkTest, WhoWaitsForALinkIsToldOnceWhenItIsThere) {
-  link.emplace(loop(), dialer, identity, "home", 1);
-  Waiter too_early;
-  too_early.wait(*link);
-  EXPECT_FALSE(too_early.ticket.active()) << "nothing is on its way";
-  link.reset();
-  start();
-  Waiter waiters[4];
-  for (Waiter& w : waiters) w.wait(*link);
-  waiters[1].ticket.cancel();
-  waiters[2].next = &waiters[3];
-  up();
-  EXPECT_EQ(waiters[0].wakes, 1u);
-  EXPECT_EQ(waiters[1].wakes, 0u);
-  EXPECT_EQ(waiters[2].wakes, 1u);
-  EXPECT_EQ(waiters[3].wakes, 0u) << "cancelled by its neighbour";
-  ASSERT_TRUE(run_until([&] { return server.last().controls.size() == 1; }));
-  Waiter late;
-  late.wait(*link);
-  EXPECT_FALSE(late.ticket.active()) << "there is one";
-}
-
-TEST_F(ServerLinkTest, WhoWaitsForALinkIsToldWhenAnAttemptFailsAndThenNobodyWaits) {
-  start();
-  Waiter waiter;
-  waiter.wait(*link);
-  server.last().reply("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
-  ASSERT_TRUE(run_until([&] { return waiter.wakes == 1; }));
-  Waiter late;
-  late.wait(*link);
-  EXPECT_FALSE(late.ticket.active());
-  up(TMESH_SUBPROTOCOL_METADATA, 1);
-  EXPECT_EQ(waiter.wakes, 1u);
-}
-
-// A V8 server refuses every offer; the attempt goes on without one.
-TEST_F(ServerLinkTest, WhoWaitsForALinkWaitsThroughARefusedOffer) {
-  start();
-  Waiter early;
-  early.wait(*link);
-  server.last().reply("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n");
-  ASSERT_TRUE(run_until([&] { return server.has_request(1); }));
-  EXPECT_EQ(early.wakes, 0u);
-  Waiter late;
-  late.wait(*link);
-  EXPECT_TRUE(late.ticket.active());
-  up(TMESH_SUBPROTOCOL_NONE, 1);
-  EXPECT_EQ(early.wakes, 1u);
-  EXPECT_EQ(late.wakes, 1u);
-}
-
-TEST_F(ServerLinkTest, AfterAGoawayALinkIsOnItsWay) {
-  up_from_start();
-  server.last().control(TMESH_FRAME_GOAWAY);
-  ASSERT_TRUE(run_until([&] { return refusal("") == TMESH_E_CLOSED; }));
-  Waiter waiter;
-  waiter.wait(*link);
-  EXPECT_TRUE(waiter.ticket.active());
-  up(TMESH_SUBPROTOCOL_METADATA, 1);
-  EXPECT_EQ(waiter.wakes, 1u);
-  link->drain();
-  Waiter late;
-  late.wait(*link);
-  EXPECT_FALSE(late.ticket.active()) << "never while draining";
 }
 
 TEST_F(ServerLinkTest, WhatAnOpenSays) {

@@ -1,0 +1,212 @@
+// HttpEntry: time, ends, and what is left behind; and the gateway.
+#include <vector>
+
+#include "cpp/client/leaving_streams.hpp"
+#include "tests/cpp/client/http_entry_fixture.hpp"
+
+namespace tmesh::client {
+namespace {
+
+TEST_F(HttpEntryTest, ASilentClientIsClosedAfterTheHandshakeTimeout) {
+  deps.handshake_timeout_us = 30'000;
+  make();
+  RawClient silent(entry->port());
+  RawClient half(entry->port());
+  half.send("GET http://a/ HT");
+  ASSERT_TRUE(run_until([&] { return entry->locals_count() == 2; }));
+  ASSERT_TRUE(run_until([&] { return silent.is_over() && half.is_over(); }));
+  EXPECT_EQ(entry->locals_count(), 0u);
+}
+
+TEST_F(HttpEntryTest, DripsDoNotStretchTheTimeOfTheFirstHead) {
+  deps.handshake_timeout_us = 60'000;
+  make();
+  RawClient slow(entry->port());
+  const uint64_t start_us = loop().now_us();
+  ASSERT_TRUE(run_until([&] {
+    slow.send("\r\n");
+    run_until([] { return false; }, 3'000);
+    return slow.is_over();
+  }));
+  EXPECT_LT(loop().now_us() - start_us, 2'000'000u);
+}
+
+TEST_F(HttpEntryTest, TheNextHeadHasATimeoutAndTheTimeBetweenIsLonger) {
+  deps.handshake_timeout_us = 50'000;
+  make();
+  RawClient client = started();
+  run_for(120'000);
+  EXPECT_FALSE(client.is_over()) << "a slow answer is nobody's fault";
+  far().send(answer("x"));
+  expect_got(client, answer("x"));
+  run_for(120'000);
+  EXPECT_FALSE(client.is_over());
+  client.send("GET");
+  ASSERT_TRUE(run_until([&] { return client.is_over(); }));
+}
+
+TEST_F(HttpEntryTest, ABodyThatIsOnlyReadOverHasATimeout) {
+  deps.handshake_timeout_us = 30'000;
+  make();
+  opener.refusal = TMESH_E_CLOSED;
+  RawClient client(entry->port());
+  client.send(wire("POST http://a/ HTTP/1.1\nHost: a\nContent-Length: 10\n\n"));
+  own_answer(client, 503);
+  ASSERT_TRUE(run_until([&] { return client.is_over(); }));
+}
+
+// LESSONS P-I8.
+TEST_F(HttpEntryTest, AHundredSilentClientsDoNotDelayTheNext) {
+  make();
+  std::vector<RawClient> silent;
+  for (int i = 0; i < 100; i++) silent.emplace_back(entry->port());
+  RawClient client = started();
+  far().send(answer("x"));
+  expect_got(client, answer("x"));
+  EXPECT_EQ(entry->locals_count(), 101u);
+}
+
+TEST_F(HttpEntryTest, StopListeningEndsWhoIsIdleAndLetsTheOthersFinish) {
+  make();
+  RawClient idle = started();
+  far().send(answer("x"));
+  expect_got(idle, answer("x"));
+  PeerStream& waiting = far();
+  RawClient busy = started("b");
+  PeerStream& running = far();
+  RawClient tunnel_client = connect_with(wire("CONNECT a:443 HTTP/1.1\nHost: a:443\n\n"));
+  far().answer(tmesh_open_accept());
+  expect_got(tunnel_client, wire("HTTP/1.1 200 Connection established\n\n"));
+  entry->stop_listening();
+  ASSERT_TRUE(run_until([&] { return idle.is_over(); }));
+  EXPECT_FALSE(idle.is_reset);
+  ASSERT_TRUE(run_until([&] { return waiting.is_eof; }));
+  EXPECT_EQ(entry->locals_count(), 2u);
+  running.send(answer("y"));
+  ASSERT_TRUE(run_until([&] { return busy.is_over(); }));
+  EXPECT_EQ(busy.received, wire("HTTP/1.1 200 OK\nContent-Length: 1\nConnection: close\n\n") + "y");
+  EXPECT_FALSE(busy.is_reset);
+  far().send("on");
+  expect_got(tunnel_client, "on");
+}
+
+TEST_F(HttpEntryTest, DestroyingItEndsEverything) {
+  make();
+  RawClient silent(entry->port());
+  RawClient opening = connect_with(get("a"));
+  RawClient running = started("b");
+  RawClient idle = started("c");
+  far().send(answer("x"));
+  expect_got(idle, answer("x"));
+  entry.reset();
+  ASSERT_TRUE(run_until(
+      [&] { return silent.is_over() && opening.is_over() && running.is_over() && idle.is_over(); }));
+  expect_no_streams();
+}
+
+TEST_F(HttpEntryTest, AThousandConnectionsLeaveNothingBehind) {
+  make();
+  for (int i = 0; i < 1000; i++) {
+    RawClient client = connect_with(get("a"));
+    if (i % 4 == 0) {
+      far().answer(tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_HOST_UNREACHABLE, false));
+      own_answer(client, 502);
+      client.finish();
+    } else if (i % 4 == 1) {
+      far().answer(tmesh_open_accept());
+      far().send(wire("HTTP/1.1 200 OK\n\n") + "x");
+      far().finish();
+      ASSERT_TRUE(run_until([&] { return client.is_over(); }));
+      client.finish();
+    } else if (i % 4 == 2) {
+      far().answer(tmesh_open_accept());
+      far().send(answer("x"));
+      expect_got(client, answer("x"));
+      client.finish();
+      ASSERT_TRUE(run_until([&] { return far().is_eof; }));
+      far().finish();
+    } else {
+      client.reset();
+    }
+    ASSERT_TRUE(run_until([&] { return entry->locals_count() == 0; }));
+    server.last().streams.clear();
+  }
+  expect_no_streams();
+  ASSERT_TRUE(run_until([&] { return loop().timer_count() == 0; }));
+  EXPECT_EQ(loop().pool()->live_count, 0u);
+}
+
+TEST_F(HttpEntryTest, ALeavingStreamEndsByItselfOrIsReset) {
+  make();
+  LeavingStreams leaving(loop(), 30'000);
+  OpenRequest request;
+  request.host = "a";
+  request.port = 80;
+  for (int turn = 0; turn < 4; turn++) {
+    leaving.add(opener.open(request, false, nullptr)->stream);
+    ASSERT_TRUE(run_until([&] { return streams_count() == static_cast<std::size_t>(turn) + 1; }));
+    far().answer(tmesh_open_accept());
+    ASSERT_TRUE(run_until([&] { return far().is_eof; }));
+    EXPECT_EQ(leaving.count(), 1u);
+    if (turn == 0) far().finish();
+    if (turn == 1) far().send("nobody reads this");
+    if (turn == 2) far().release();
+    ASSERT_TRUE(run_until([&] { return leaving.count() == 0; }));
+    const bool is_regular = turn == 0;
+    EXPECT_EQ(run_until([&] { return far().over.has_value(); }, 20'000), !is_regular && turn != 2) << turn;
+  }
+  leaving.add(opener.open(request, false, nullptr)->stream);
+}
+
+class GatewayTest : public HttpEntryTest {
+ protected:
+  GatewayTest() {
+    tunnel.protocol = config::Tunnel::Protocol::http;
+    tunnel.target_host = "web.internal";
+    tunnel.target_port = 8443;
+  }
+  std::string own_host() { return "127.0.0.1:" + std::to_string(entry->port()); }
+};
+
+TEST_F(GatewayTest, OpensTheTargetAsHttpWithEarlyData) {
+  make();
+  RawClient client = connect_with(wire("GET /x HTTP/1.1\nHost: " + own_host() + "\n\n"));
+  EXPECT_STREQ(far().open.target_host, "web.internal");
+  EXPECT_EQ(far().open.target_port, 8443);
+  EXPECT_EQ(far().open.protocol, TMESH_OPEN_HTTP);
+  EXPECT_FALSE(far().open.is_target_https);
+  const std::string sent = forwarded("web.internal:8443", "/x");
+  ASSERT_TRUE(run_until([&] { return data_bytes_at_the_server() == sent.size(); }));
+  far().answer(tmesh_open_accept());
+  expect_received(far(), sent);
+  far().send(wire("HTTP/1.1 302 Found\nContent-Length: 0\nLocation: http://web.internal:8443/y\n\n"));
+  expect_got(client,
+             wire("HTTP/1.1 302 Found\nContent-Length: 0\nLocation: http://" + own_host() + "/y\n\n"));
+}
+
+TEST_F(GatewayTest, AnHttpsTargetIsTheAgentsBusiness) {
+  tunnel.is_target_https = true;
+  tunnel.tls_server_name = "wiki.example";
+  make();
+  RawClient client = connect_with(wire("GET / HTTP/1.1\nHost: localhost\n\n"));
+  EXPECT_TRUE(far().open.is_target_https);
+  EXPECT_STREQ(far().open.tls_server_name, "wiki.example");
+  EXPECT_STREQ(far().open.host_header, "web.internal:8443");
+}
+
+TEST_F(GatewayTest, OtherHostsAre421) {
+  tunnel.hosts = {"wiki.example"};
+  make();
+  for (const std::string& host :
+       {std::string("evil.example"), std::string("127.0.0.1:1"), std::string("127.0.0.1")}) {
+    RawClient client(entry->port());
+    client.send(wire("GET / HTTP/1.1\nHost: " + host + "\n\n"));
+    own_answer(client, 421);
+    ASSERT_TRUE(run_until([&] { return client.is_over(); }));
+  }
+  EXPECT_TRUE(opener.calls.empty());
+  RawClient named = connect_with(wire("GET / HTTP/1.1\nHost: wiki.example\n\n"));
+}
+
+}  // namespace
+}  // namespace tmesh::client
