@@ -4,6 +4,7 @@
 #include "cmd/cli.hpp"
 #include "cmd/config_commands.hpp"
 #include "cpp/agent/app.hpp"
+#include "cpp/agent/status.hpp"
 #include "cpp/base/exit_code.hpp"
 #include "cpp/base/out_of_memory.hpp"
 
@@ -15,7 +16,7 @@ int run_agent(const cli::Invocation& invocation) {
   const auto loaded = cli::load_agent(invocation, config::Purpose::run);
   if (!loaded.ok()) return kExitConfig;
   log::configure(loaded.config.log.level, loaded.config.log.format);
-  return agent::run(loaded.config);
+  return agent::run(loaded, invocation.source);
 }
 
 int print_id(const cli::Invocation& invocation) {
@@ -27,6 +28,13 @@ int print_id(const cli::Invocation& invocation) {
   }
   std::fprintf(invocation.out, "%s\n", loaded.config.id.c_str());
   return kExitOk;
+}
+
+int run_status(const cli::Invocation& invocation) {
+  const auto loaded = cli::load_agent(invocation, config::Purpose::print);
+  if (!loaded.ok()) return kExitConfig;
+  return agent::run_status(loaded.config, invocation.is_on("json"), invocation.is_on("watch"), invocation.out,
+                           invocation.err);
 }
 
 }  // namespace
@@ -42,7 +50,12 @@ int main(int argc, char** argv) {
   cli::Command id{.name = "id", .doc = "print the agent's id"};
   id.takes_keys = true;
   id.run = &print_id;
-  program.commands = {run, id};
+  cli::Command status{.name = "status",
+                      .doc = "what the running agent does: its links and their last errors"};
+  status.flags = {{"json", "", "print JSON, one line per program"}, {"watch", "", "again every second"}};
+  status.takes_keys = true;
+  status.run = &run_status;
+  program.commands = {run, id, status};
   for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
   return cli::execute(program, argc, argv);
 }

@@ -9,6 +9,7 @@
 #include "cpp/server/admin_commands.hpp"
 #include "cpp/server/app.hpp"
 #include "cpp/server/database_settings.hpp"
+#include "cpp/server/explain.hpp"
 #include "cpp/server/node_identity.hpp"
 #include "cpp/server/quickstart.hpp"
 #include "cpp/server/schema_commands.hpp"
@@ -22,11 +23,13 @@ int run_server(const cli::Invocation& invocation) {
   const auto loaded = cli::load_server(invocation, config::Purpose::run);
   if (!loaded.ok()) return kExitConfig;
   log::configure(loaded.config.log.level, loaded.config.log.format);
-  return server::run(loaded.config);
+  return server::run(loaded, invocation.source);
 }
 
-int run_admin(const cli::Invocation& invocation) {
-  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+using AdminCommand = int (*)(const server::AdminRequest&);
+
+int run_on_database(const cli::Invocation& invocation, AdminCommand command) {
+  const auto loaded = cli::load_server(invocation, config::Purpose::use);
   if (!loaded.ok()) return kExitConfig;
   server::AdminRequest request;
   request.resource = invocation.path.front();
@@ -43,13 +46,36 @@ int run_admin(const cli::Invocation& invocation) {
   request.auto_init = loaded.config.storage.is_auto_init;
   request.out = invocation.out;
   request.err = invocation.err;
-  const Result<std::optional<server::SecretBox>> box = server::SecretBox::from_environment();
+  const Result<std::optional<server::SecretBox>> box =
+      server::SecretBox::if_given(loaded.config.token_encryption_key, loaded.config.token_encryption_key_id);
   if (!box) {
     (void)std::fprintf(invocation.err, "%s\n", box.error().text);
     return kExitConfig;
   }
   if (*box) request.secret_box = &**box;
-  return server::run_admin(request);
+  return command(request);
+}
+
+int run_admin(const cli::Invocation& invocation) {
+  return run_on_database(invocation, &server::run_admin);
+}
+
+int run_explain(const cli::Invocation& invocation) {
+  return run_on_database(invocation, &server::run_explain);
+}
+
+cli::Command explain_command() {
+  cli::Command command{.name = "explain", .doc = "why a client's token may or may not open a target"};
+  command.flags = {{"agent", "AGENT", "id or name of the agent", "", "", true},
+                   {"token-id", "ID", "the client token (its id, not its secret)"},
+                   {"user", "USER", "instead: every client token of this user (id or name)"},
+                   {"protocol", "PROTOCOL", "what is opened", "tcp", "tcp|udp|http|ws"},
+                   {"node", "ID", "the server at which the token is used; its scope of servers counts then"},
+                   {"json", "", "print JSON"}};
+  command.arguments = {"HOST:PORT"};
+  command.takes_keys = true;
+  command.run = &run_explain;
+  return command;
 }
 
 server::SchemaRequest schema_request(const cli::Invocation& invocation, const config::ServerConfig& config) {
@@ -60,13 +86,13 @@ server::SchemaRequest schema_request(const cli::Invocation& invocation, const co
 }
 
 int run_migrate(const cli::Invocation& invocation) {
-  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+  const auto loaded = cli::load_server(invocation, config::Purpose::use);
   if (!loaded.ok()) return kExitConfig;
   return server::run_migrate(schema_request(invocation, loaded.config), invocation.is_on("dry-run"));
 }
 
 int run_db_check(const cli::Invocation& invocation) {
-  const auto loaded = cli::load_server(invocation, config::Purpose::print);
+  const auto loaded = cli::load_server(invocation, config::Purpose::use);
   if (!loaded.ok()) return kExitConfig;
   return server::run_db_check(schema_request(invocation, loaded.config));
 }
@@ -173,7 +199,7 @@ int main(int argc, char** argv) {
   cli::Command run{.name = "run", .doc = "start the server"};
   run.takes_keys = true;
   run.run = &run_server;
-  program.commands = {run, quickstart_command(), init_node_id_command()};
+  program.commands = {run, quickstart_command(), init_node_id_command(), explain_command()};
   for (cli::Command& command : schema_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : admin_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));

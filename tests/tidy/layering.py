@@ -21,7 +21,7 @@ CORE = {
 CPP_BASE = {"core/base", "cpp/base"}
 NET = CPP_BASE | {"core/proto", "core/mux", "core/wire", "core/loop"}
 SESSION = NET | {"cpp/net"}
-ROLE = SESSION | {"cpp/session", "cpp/config"}
+ROLE = SESSION | {"cpp/session", "cpp/config", "cpp/reload"}
 ALLOWED = dict(
     CORE,
     **{
@@ -30,8 +30,9 @@ ALLOWED = dict(
         "cpp/net": NET,
         "cpp/http": SESSION,
         "cpp/session": SESSION,
+        "cpp/reload": SESSION | {"cpp/config"},
         "cpp/storage": CPP_BASE,
-        "cpp/client": ROLE,
+        "cpp/client": ROLE | {"cpp/http"},
         "cpp/agent": ROLE,
         "cpp/server": ROLE | {"cpp/http", "cpp/storage"},
         "cmd": {"cpp/base", "cpp/config", "cpp/client", "cpp/agent", "cpp/server"},
