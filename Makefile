@@ -4,11 +4,13 @@ SHELL := /bin/bash
 # A command of a pipe that fails fails the recipe.
 .SHELLFLAGS := -eu -o pipefail -c
 JOBS ?= $(shell nproc)
+# Most tests wait for something most of the time.
+TEST_JOBS ?= $(shell echo $$(($(JOBS) * 2)))
 CMAKE_BUILD := cmake --build
 CTEST := ctest --output-on-failure --no-tests=error
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test unit sim contract e2e fuzz fuzz-replay fuzz-coverage asan tsan \
+.PHONY: help setup build demo test unit sim contract e2e fuzz fuzz-replay fuzz-coverage asan tsan tsan-all \
         release lint format tidy clean ci coverage nightly bench
 
 help: ## this list
@@ -31,13 +33,13 @@ demo: build ## run the whole product on this machine and load a page through it 
 
 test: setup ## every test that `make ci` relies on: unit, simulation, contract, end to end, corpus replay
 	@$(MAKE) --no-print-directory build
-	@cd build && $(CTEST) -j $(JOBS)
+	@cd build && $(CTEST) -j $(TEST_JOBS)
 
 unit sim contract e2e: build ## one kind of test: unit, sim, contract or e2e
-	@cd build && $(CTEST) -j $(JOBS) -L '^$@$$'
+	@cd build && $(CTEST) -j $(TEST_JOBS) -L '^$@$$'
 
 fuzz-replay: build ## the committed corpora through every fuzz target
-	@cd build && $(CTEST) -j $(JOBS) -L fuzz-replay
+	@cd build && $(CTEST) -j $(TEST_JOBS) -L fuzz-replay
 
 FUZZ_SECONDS ?= 60
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) with clang 19; the planted bug must be found
@@ -57,22 +59,22 @@ SKIP ?= ^$$
 asan: setup ## everything again under AddressSanitizer, LeakSanitizer and UBSan (SKIP='names': without these tests)
 	@cmake --preset asan
 	@$(CMAKE_BUILD) build/asan -j $(JOBS)
-	@cd build/asan && $(CTEST) -j $(JOBS) -E '$(SKIP)'
+	@cd build/asan && $(CTEST) -j $(TEST_JOBS) -E '$(SKIP)'
 
 tsan: setup ## what has more than one thread under ThreadSanitizer, without the real programs
 	@cmake --preset tsan
 	@$(CMAKE_BUILD) build/tsan -j $(JOBS) --target threaded-tests
-	@cd build/tsan && $(CTEST) -j $(JOBS) -L '^threads$$'
+	@cd build/tsan && $(CTEST) -j $(TEST_JOBS) -L '^threads$$'
 
 tsan-all: setup ## everything under ThreadSanitizer
 	@cmake --preset tsan
 	@$(CMAKE_BUILD) build/tsan -j $(JOBS)
-	@cd build/tsan && $(CTEST) -j $(JOBS)
+	@cd build/tsan && $(CTEST) -j $(TEST_JOBS)
 
 coverage: setup ## line coverage of the tests (build/coverage)
 	@cmake --preset coverage
 	@$(CMAKE_BUILD) build/coverage -j $(JOBS)
-	@cd build/coverage && $(CTEST) -j $(JOBS)
+	@cd build/coverage && $(CTEST) -j $(TEST_JOBS)
 
 release: ## the programs as they are shipped, in build/release/bin
 	@deploy/setup.sh build

@@ -29,7 +29,8 @@ readonly BUILD_PACKAGES=(make g++ cmake ninja-build pkg-config libuv1-dev libwsl
   libargon2-dev libcmocka-dev libgtest-dev libgmock-dev libbenchmark-dev)
 readonly DEMO_PACKAGES=(curl python3 ca-certificates)
 readonly TEST_PACKAGES=(curl nginx-light chromium python3 python3-venv openssl ca-certificates
-  mariadb-server-core mariadb-client-core)
+  mariadb-server-core mariadb-client-core systemd libplist-utils libxml2-utils shellcheck
+  git iperf3 netcat-openbsd openssh-client openssh-server wget dnsmasq-base bind9-dnsutils)
 readonly CHECK_PACKAGES=(clang-19 libclang-rt-19-dev llvm-19 clang-format-19 clang-tidy-19
   shellcheck)
 readonly BENCH_PACKAGES=(python3 openssl util-linux openssh-client openssh-server microsocks
@@ -450,7 +451,8 @@ check_other_system() {
   mapfile -t lacking < <(
     lacking_for_build
     ((with_test == 0)) || lacking_programs curl nginx \
-      'chromium|chromium-browser|google-chrome' python3 openssl mariadbd mariadb mariadb-install-db
+      'chromium|chromium-browser|google-chrome' python3 openssl mariadbd mariadb mariadb-install-db \
+      git iperf3 nc ssh sshd wget dnsmasq dig
     ((with_bench == 0)) || lacking_programs python3 openssl
     ((with_check == 0)) || lacking_programs 'clang-19|clang' 'llvm-symbolizer-19|llvm-symbolizer' \
       'clang-format-19|clang-format' 'clang-tidy-19|clang-tidy' shellcheck

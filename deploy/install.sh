@@ -1,0 +1,433 @@
+#!/bin/sh
+# Installs TunnelMesh as a service, upgrades it, or takes it away. Linux (systemd, OpenRC,
+# procd) and macOS; Windows has install.ps1.
+#
+#   deploy/install.sh --role client --archive tunnelmesh-1.0.0-linux-amd64.tar.gz \
+#     --config client.yaml --token-file client-token
+#
+# Run again with a newer archive it upgrades: the configuration stays, the old program is kept
+# as .bak-<UTC>, and everything is put back when the new one does not accept the configuration
+# or does not start. Secrets are never flags; the token comes from a file.
+#
+# Exit: 0 done (also without a service manager), 2 arguments, 3 preflight, 5 checksum,
+# 6 configuration, 7 service did not start (rolled back), 8 uninstall.
+set -eu
+export LC_ALL=C
+umask 022
+
+role=
+mode=system
+archive=
+bin_dir=
+config=
+token_file=
+root=
+has_yes=
+wants_service=1
+wants_start=1
+wants_reconfigure=
+is_uninstall=
+
+say() { printf 'install: %s\n' "$*"; }
+die() { # CODE MESSAGE
+  code=$1
+  shift
+  printf 'install: %s\n' "$*" >&2
+  exit "$code"
+}
+usage() {
+  cat <<'END'
+usage: install.sh --role client|agent|server [options]
+  --mode user|system   for this user, or for the machine (default; needs root)
+  --archive FILE       tunnelmesh-<version>-<os>-<arch>.tar.gz; checked when SHA256SUMS is beside it
+  --bin-dir DIR        folder with the programs, instead of an archive (default: beside this script)
+  --config FILE        configuration for a first installation
+  --reconfigure        put --config in the place of the present configuration (which is kept as .bak-<UTC>)
+  --token-file FILE    file that holds the token; it is copied and readable for the service only
+  --no-service         programs and configuration only
+  --no-start           install the service, do not start it
+  --uninstall          take service and program away; configuration and state stay
+  --root DIR           install below DIR instead of /
+  --yes                do not ask
+END
+}
+
+# --- arguments ------------------------------------------------------------------
+
+need_value() {
+  if [ $# -lt 2 ] || [ -z "$2" ]; then die 2 "$1 needs a value"; fi
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --role | --mode | --archive | --bin-dir | --config | --token-file | --root)
+      need_value "$@"
+      case $1 in
+        --role) role=$2 ;;
+        --mode) mode=$2 ;;
+        --archive) archive=$2 ;;
+        --bin-dir) bin_dir=$2 ;;
+        --config) config=$2 ;;
+        --token-file) token_file=$2 ;;
+        --root) root=${2%/} ;;
+      esac
+      shift
+      ;;
+    --reconfigure) wants_reconfigure=1 ;;
+    --no-service) wants_service= ;;
+    --no-start) wants_start= ;;
+    --uninstall) is_uninstall=1 ;;
+    --yes) has_yes=1 ;;
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    # The value may be a secret: it is not repeated.
+    --*token* | --*password* | --*secret* | --*dsn* | --*key*)
+      die 2 "secrets are never flags (other users see them): put the token into a file and use --token-file"
+      ;;
+    *)
+      usage >&2
+      die 2 "unknown argument (see above)"
+      ;;
+  esac
+  shift
+done
+
+case $role in
+  client | agent | server) ;;
+  "") die 2 "--role client, agent or server is needed" ;;
+  *) die 2 "--role is client, agent or server" ;;
+esac
+case $mode in
+  user | system) ;;
+  *) die 2 "--mode is user or system" ;;
+esac
+[ -z "$archive" ] || [ -z "$bin_dir" ] || die 2 "--archive and --bin-dir exclude each other"
+[ -z "$wants_reconfigure" ] || [ -n "$config" ] || die 2 "--reconfigure needs --config"
+[ "$role" != server ] || [ -z "$token_file" ] || die 2 "a server has no token"
+[ "$role" != server ] || [ "$mode" = system ] || die 2 "a server is installed with --mode system"
+
+program=tunnelmesh-$role
+now=$(date -u +%Y%m%dT%H%M%SZ)
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+os=$(uname -s)
+
+# --- where things go --------------------------------------------------------------
+
+# systemd, openrc, procd, launchd or none
+manager=none
+if [ "$os" = Darwin ] && [ -z "$root" ]; then
+  manager=launchd
+elif [ -d "$root/run/systemd/system" ]; then
+  manager=systemd
+elif [ -x "$root/sbin/procd" ]; then
+  manager=procd
+elif [ -x "$root/sbin/openrc-run" ]; then
+  manager=openrc
+fi
+
+service_user=$program
+[ "$role" != server ] || service_user=tunnelmesh
+token_owner=root
+unit=
+unit_source=
+if [ "$mode" = user ]; then
+  service_user=$(id -un)
+  token_owner=$service_user
+  bin=$root$HOME/.local/bin
+  etc=$root$HOME/.config/tunnelmesh
+  case $manager in
+    systemd)
+      unit=$root$HOME/.config/systemd/user/$program.service
+      unit_source=$here/systemd/user/$program.service
+      ;;
+    launchd)
+      unit=$HOME/Library/LaunchAgents/com.tunnelmesh.$role.plist
+      unit_source=$here/macos/$program.plist
+      ;;
+    *) manager=none ;;
+  esac
+else
+  bin=$root/usr/local/bin
+  etc=$root/etc/tunnelmesh
+  case $manager in
+    systemd)
+      unit=$root/etc/systemd/system/$program.service
+      unit_source=$here/systemd/$program.service
+      ;;
+    openrc)
+      unit=$root/etc/init.d/$program
+      unit_source=$here/openrc/$program
+      token_owner=$service_user
+      ;;
+    procd)
+      bin=$root/usr/bin
+      unit=$root/etc/init.d/$program
+      unit_source=$here/openwrt/$program
+      service_user=root
+      ;;
+  esac
+fi
+[ -n "$wants_service" ] || manager=none
+installed=$bin/$program
+settings=$etc/$role.yaml
+token=$etc/$role-token
+
+# --- the service manager ------------------------------------------------------------
+
+# The script's own words for what each manager calls differently.
+service() { # reload-units|enable|disable|restart|stop|is-running
+  case $manager in
+    systemd)
+      user_flag=
+      [ "$mode" = system ] || user_flag=--user
+      # shellcheck disable=SC2086  # no flag is no argument
+      case $1 in
+        reload-units) systemctl $user_flag daemon-reload ;;
+        is-running) systemctl $user_flag is-active --quiet "$program" ;;
+        *) systemctl $user_flag "$1" "$program" ;;
+      esac
+      ;;
+    openrc)
+      case $1 in
+        reload-units) ;;
+        enable) rc-update add "$program" default ;;
+        disable) rc-update del "$program" default ;;
+        is-running) rc-service "$program" status >/dev/null 2>&1 ;;
+        *) rc-service "$program" "$1" ;;
+      esac
+      ;;
+    procd)
+      case $1 in
+        reload-units) ;;
+        # As the first line of the script has it.
+        is-running) sh "$root/etc/rc.common" "$unit" running ;;
+        *) sh "$root/etc/rc.common" "$unit" "$1" ;;
+      esac
+      ;;
+    launchd)
+      label=com.tunnelmesh.$role
+      domain=gui/$(id -u)
+      case $1 in
+        reload-units | enable) ;;
+        stop | disable) launchctl bootout "$domain/$label" 2>/dev/null || true ;;
+        restart)
+          launchctl bootout "$domain/$label" 2>/dev/null || true
+          launchctl bootstrap "$domain" "$unit"
+          ;;
+        is-running) launchctl print "$domain/$label" | grep -q 'state = running' ;;
+      esac
+      ;;
+    none) ;;
+  esac
+}
+
+# It is up, and still is a moment later: a program that ends at once was "started", too.
+starts() {
+  service restart || return 1
+  for _ in 1 2 3; do
+    sleep "${TUNNELMESH_INSTALL_WAIT:-1}"
+    service is-running || return 1
+  done
+}
+
+# --- uninstall ----------------------------------------------------------------------
+
+confirm() {
+  [ -z "$has_yes" ] || return 0
+  [ -t 0 ] || die 2 "nobody can be asked here: say --yes"
+  printf '%s [y/N] ' "$1"
+  read -r answer
+  case $answer in
+    y | Y | yes) ;;
+    *) die 2 "nothing was changed" ;;
+  esac
+}
+
+if [ -n "$is_uninstall" ]; then
+  confirm "Remove $program and its service?"
+  [ -e "$installed" ] || [ -e "${unit:-/nonexistent}" ] || die 8 "$program is not installed here"
+  if [ -n "$unit" ] && [ -e "$unit" ]; then
+    service stop || die 8 "the service could not be stopped; nothing was removed"
+    service disable || true
+    rm -f -- "$unit" || die 8 "$unit could not be removed"
+    service reload-units || true
+  fi
+  rm -f -- "$installed" "$installed".bak-* || die 8 "$installed could not be removed"
+  say "$program is removed; $etc and the service's state are still there"
+  exit 0
+fi
+
+# --- preflight ------------------------------------------------------------------------
+
+[ "$mode" = user ] || [ -n "$root" ] || [ "$(id -u)" = 0 ] || die 3 "--mode system needs root"
+[ "$os" != Darwin ] || [ "$mode" = user ] || die 3 "on macOS use --mode user"
+[ -z "$config" ] || [ -r "$config" ] || die 3 "--config: the file cannot be read"
+[ -z "$token_file" ] || [ -s "$token_file" ] || die 3 "--token-file: the file cannot be read or is empty"
+[ -n "$config" ] || [ -e "$settings" ] || die 3 "there is no configuration yet: give one with --config"
+if [ "$role" != server ] && [ "$manager" != none ] && [ -z "$token_file" ] && [ ! -e "$token" ]; then
+  die 3 "there is no token yet: give a file that holds it with --token-file"
+fi
+[ -z "$unit" ] || [ "$manager" = none ] || [ -r "$unit_source" ] || die 3 "$unit_source is missing"
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/tunnelmesh-install.XXXXXX")
+trap 'rm -rf -- "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+
+sha256_of() {
+  if command -v sha256sum >/dev/null 2>&1; then
+    sha256sum <"$1"
+  else
+    shasum -a 256 <"$1"
+  fi | cut -d ' ' -f 1
+}
+
+if [ -n "$archive" ]; then
+  [ -r "$archive" ] || die 3 "--archive: the file cannot be read"
+  sums=$(dirname -- "$archive")/SHA256SUMS
+  if [ -r "$sums" ]; then
+    name=$(basename -- "$archive")
+    wanted=$(awk -v name="$name" '$2 == name { print $1; exit }' "$sums")
+    [ -n "$wanted" ] || die 5 "SHA256SUMS does not list $name"
+    [ "$(sha256_of "$archive")" = "$wanted" ] || die 5 "$name is not what SHA256SUMS says"
+  else
+    say "there is no SHA256SUMS beside the archive: it is not checked"
+  fi
+  mkdir "$scratch/archive"
+  tar -xzf "$archive" -C "$scratch/archive" || die 3 "--archive: cannot be unpacked"
+  found=$(find "$scratch/archive" -type f -name "$program" | head -n 1)
+else
+  [ -n "$bin_dir" ] || bin_dir=$here/bin
+  found=$bin_dir/$program
+fi
+if [ -z "$found" ] || [ ! -f "$found" ]; then die 3 "there is no $program in what was given"; fi
+cp -- "$found" "$scratch/$program"
+chmod 755 "$scratch/$program"
+version=$("$scratch/$program" --version) || die 3 "$program does not run on this machine"
+
+confirm "Install $version as a $role ($mode, service manager: $manager)?"
+
+# --- configuration --------------------------------------------------------------------
+
+# What was there, to be put back.
+while [ -e "$installed.bak-$now" ] || [ -e "$settings.bak-$now" ]; do
+  sleep 1
+  now=$(date -u +%Y%m%dT%H%M%SZ)
+done
+is_new_config=
+is_new_token=
+had_program=
+[ ! -e "$installed" ] || had_program=1
+
+put_back() {
+  if [ -n "$is_new_config" ]; then
+    rm -f -- "$settings"
+    [ ! -e "$settings.bak-$now" ] || mv -f -- "$settings.bak-$now" "$settings"
+  fi
+  [ -z "$is_new_token" ] || rm -f -- "$token"
+  [ ! -e "$scratch/token" ] || mv -f -- "$scratch/token" "$token"
+}
+
+# Users are made on this machine only, not below another root.
+if [ "$mode" = system ] && [ -z "$root" ] && ! id "$service_user" >/dev/null 2>&1; then
+  if command -v useradd >/dev/null 2>&1; then
+    useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$service_user"
+  else
+    addgroup -S "$service_user"
+    adduser -S -D -H -h /nonexistent -s /sbin/nologin -G "$service_user" "$service_user"
+  fi
+fi
+own() { # FILE OWNER
+  if [ "$mode" = system ] && [ "$(id -u)" = 0 ] && id "$2" >/dev/null 2>&1; then chown "$2" "$1"; fi
+}
+
+mkdir -p -- "$bin" "$etc"
+if [ -n "$config" ] && { [ ! -e "$settings" ] || [ -n "$wants_reconfigure" ]; }; then
+  [ ! -e "$settings" ] || cp -p -- "$settings" "$settings.bak-$now"
+  cp -- "$config" "$settings.new"
+  chmod 640 "$settings.new"
+  if [ "$mode" = system ] && [ "$(id -u)" = 0 ] && id "$service_user" >/dev/null 2>&1; then
+    chgrp "$service_user" "$settings.new"
+  fi
+  mv -f -- "$settings.new" "$settings"
+  is_new_config=1
+elif [ -n "$config" ]; then
+  say "$settings is there and stays; --reconfigure replaces it"
+fi
+if [ -n "$token_file" ]; then
+  if [ -e "$token" ]; then cp -p -- "$token" "$scratch/token"; else is_new_token=1; fi
+  (umask 077 && cp -- "$token_file" "$token.new")
+  chmod 600 "$token.new"
+  own "$token.new" "$token_owner"
+  mv -f -- "$token.new" "$token"
+fi
+
+check_config() {
+  (
+    [ ! -e "$token" ] || export "TUNNELMESH_$(printf %s "$role" | tr '[:lower:]' '[:upper:]')_TOKEN_FILE=$token"
+    exec "$scratch/$program" check-config --config "$settings"
+  )
+}
+if ! check_config; then
+  put_back
+  die 6 "the configuration is not accepted; nothing was changed"
+fi
+
+# --- program and service ----------------------------------------------------------------
+
+[ -z "$had_program" ] || cp -p -- "$installed" "$installed.bak-$now"
+cp -- "$scratch/$program" "$installed.new"
+mv -f -- "$installed.new" "$installed"
+# At the end of all that ends well: some programs to go back to, not one for each upgrade.
+prune() {
+  find "$bin" -maxdepth 1 -name "$program.bak-*" | sort -r | tail -n +4 | while IFS= read -r old; do
+    rm -f -- "$old"
+  done
+}
+
+if [ "$manager" = none ]; then
+  prune
+  say "$version is installed as $installed; no service was set up"
+  say "run it: $installed run --config $settings"
+  exit 0
+fi
+
+[ ! -e "$unit" ] || cp -p -- "$unit" "$scratch/unit"
+mkdir -p -- "$(dirname -- "$unit")"
+sed "s|@HOME@|$HOME|g" "$unit_source" >"$unit.new"
+case $manager in
+  openrc | procd) chmod 755 "$unit.new" ;;
+  *) chmod 644 "$unit.new" ;;
+esac
+mv -f -- "$unit.new" "$unit"
+
+roll_back() {
+  service stop >/dev/null 2>&1 || true
+  if [ -n "$had_program" ]; then mv -f -- "$installed.bak-$now" "$installed"; else rm -f -- "$installed"; fi
+  if [ -e "$scratch/unit" ]; then
+    cp -p -- "$scratch/unit" "$unit"
+  else
+    service disable >/dev/null 2>&1 || true
+    rm -f -- "$unit"
+  fi
+  put_back
+  service reload-units >/dev/null 2>&1 || true
+  [ -z "$had_program" ] || [ ! -e "$unit" ] || service restart >/dev/null 2>&1 || true
+}
+
+if ! { service reload-units && service enable; }; then
+  roll_back
+  die 7 "the service could not be set up; everything is as it was"
+fi
+if [ -z "$wants_start" ]; then
+  prune
+  say "$version is installed; the service is enabled, not started"
+  exit 0
+fi
+if ! starts; then
+  roll_back
+  die 7 "$program did not start (its log says why); everything is as it was"
+fi
+prune
+say "$version is installed and runs"

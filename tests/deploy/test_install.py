@@ -1,0 +1,303 @@
+"""deploy/install.sh on a scratch root: install, upgrade, rollback, uninstall, refusals.
+
+The service manager is a systemctl of the test's own, which writes down what it is told and
+may be made to fail.
+"""
+
+import glob
+import hashlib
+import os
+import re
+import subprocess
+import tarfile
+import unittest
+
+from deploy_files import BIN, DEPLOY, LIMIT_S, ScratchTest, need, read, write
+
+TOKEN = "tm_" + "s" * 40
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>"{log}"
+case $1 in
+  {fails}) exit 1 ;;
+esac
+exit 0
+"""
+CONFIG = """client:
+  server_url: wss://mesh.example.com
+  tunnels: [{protocol: socks5, listen: '127.0.0.1:0', agent_id: agent-1}]
+"""
+
+
+class Install(ScratchTest):
+    def setUp(self):
+        super().setUp()
+        self.root = self.at("root")
+        self.log = self.at("systemctl.log")
+        os.makedirs(os.path.join(self.root, "run/systemd/system"))
+        self.manager()
+        write(self.at("client.yaml"), CONFIG)
+        write(self.at("token"), TOKEN + "\n", 0o600)
+        self.program = os.path.join(self.root, "usr/local/bin/tunnelmesh-client")
+        self.settings = os.path.join(self.root, "etc/tunnelmesh/client.yaml")
+        self.token = os.path.join(self.root, "etc/tunnelmesh/client-token")
+        self.unit = os.path.join(self.root, "etc/systemd/system/tunnelmesh-client.service")
+
+    def manager(self, fails="nothing"):
+        for name in ("systemctl", "rc-update", "rc-service"):
+            write(self.at("path", name), SYSTEMCTL.format(log=self.log, fails=fails), 0o755)
+
+    def programs(self, version="1.0"):
+        """A folder with a client that says it has this version, and otherwise is the real one."""
+        folder = self.at("bin-" + version)
+        real = os.path.join(BIN, "tunnelmesh-client")
+        write(os.path.join(folder, "tunnelmesh-client"),
+              f'#!/bin/sh\n[ "$1" != --version ] || {{ echo "tunnelmesh-client {version}"; exit; }}\nexec "{real}" "$@"\n', 0o755)
+        return folder
+
+    def archive(self, version="1.0"):
+        name = f"tunnelmesh-{version}-linux-amd64.tar.gz"
+        path = self.at("archives", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with tarfile.open(path, "w:gz") as tar:
+            tar.add(self.programs(version), arcname=f"tunnelmesh-{version}/bin")
+        with open(path, "rb") as f:
+            digest = hashlib.sha256(f.read()).hexdigest()
+        write(self.at("archives", "SHA256SUMS"), f"{'0' * 64}  another.tar.gz\n{digest}  {name}\n")
+        return path
+
+    def run_it(self, *arguments, role="client", root=True):
+        env = {**os.environ, "PATH": self.at("path") + ":" + os.environ["PATH"], "TUNNELMESH_INSTALL_WAIT": "0",
+               "HOME": "/home/user"}
+        return subprocess.run(
+            ["sh", os.path.join(DEPLOY, "install.sh"), *(["--role", role] if role else []),
+             *(["--root", self.root] if root else []), *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=env)
+
+    def install(self, *arguments, version="1.0"):
+        done = self.run_it("--bin-dir", self.programs(version), "--config", self.at("client.yaml"), "--token-file",
+                           self.at("token"), "--yes", *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def files(self):
+        return {p: read(p) for p in glob.glob(os.path.join(self.root, "**"), recursive=True) if os.path.isfile(p)}
+
+    # --- a first installation ------------------------------------------------------
+
+    def test_everything_is_in_its_place(self):
+        done = self.install()
+        self.assertIn("tunnelmesh-client 1.0 is installed and runs", done.stdout)
+        self.assertEqual(read(self.settings), CONFIG)
+        self.assertEqual(os.stat(self.settings).st_mode & 0o777, 0o640)
+        self.assertEqual(read(self.token), TOKEN + "\n")
+        self.assertEqual(os.stat(self.token).st_mode & 0o777, 0o600)
+        self.assertEqual(read(self.unit), read(os.path.join(DEPLOY, "systemd/tunnelmesh-client.service")))
+        self.assertEqual(os.stat(self.program).st_mode & 0o777, 0o755)
+        calls = read(self.log).splitlines()
+        self.assertEqual(calls[:3], ["daemon-reload", "enable tunnelmesh-client", "restart tunnelmesh-client"])
+        self.assertIn("is-active --quiet tunnelmesh-client", calls[3:])
+
+    def test_an_archive_is_checked_and_unpacked(self):
+        done = self.run_it("--archive", self.archive(), "--config", self.at("client.yaml"), "--token-file", self.at("token"),
+                           "--yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1.0", subprocess.run([self.program, "--version"], capture_output=True, text=True, check=True).stdout)
+
+    def test_an_archive_that_is_not_what_the_sums_say_changes_nothing(self):
+        archive = self.archive()
+        with open(archive, "ab") as f:
+            f.write(b"\0")
+        before = self.files()
+        done = self.run_it("--archive", archive, "--config", self.at("client.yaml"), "--token-file", self.at("token"), "--yes")
+        self.assertEqual(done.returncode, 5)
+        write(self.at("archives", "SHA256SUMS"), "")
+        self.assertEqual(self.run_it("--archive", archive, "--config", self.at("client.yaml"), "--token-file",
+                                     self.at("token"), "--yes").returncode, 5)
+        self.assertEqual(self.files(), before)
+
+    def test_without_a_service_manager_it_says_how_to_run_it(self):
+        os.rmdir(os.path.join(self.root, "run/systemd/system"))
+        done = self.install()
+        self.assertIn(f"run it: {self.program} run --config {self.settings}", done.stdout)
+        self.assertFalse(os.path.exists(self.log))
+
+    def test_no_service_and_no_start(self):
+        self.install("--no-service")
+        self.assertFalse(os.path.exists(self.unit))
+        self.assertFalse(os.path.exists(self.log))
+        self.install("--no-start")
+        self.assertTrue(os.path.exists(self.unit))
+        self.assertNotIn("restart", read(self.log))
+
+    def test_user_mode_stays_in_the_home(self):
+        self.install("--mode", "user")
+        home = os.path.join(self.root, "home/user")
+        self.assertTrue(os.access(os.path.join(home, ".local/bin/tunnelmesh-client"), os.X_OK))
+        self.assertEqual(read(os.path.join(home, ".config/tunnelmesh/client.yaml")), CONFIG)
+        self.assertTrue(os.path.exists(os.path.join(home, ".config/systemd/user/tunnelmesh-client.service")))
+        self.assertIn("--user restart tunnelmesh-client", read(self.log))
+        self.assertFalse(os.path.exists(os.path.join(self.root, "etc")))
+
+    def test_openrc_and_procd_have_their_scripts(self):
+        os.rmdir(os.path.join(self.root, "run/systemd/system"))
+        write(os.path.join(self.root, "sbin/openrc-run"), "#!/bin/sh\n", 0o755)
+        self.install("--no-start")
+        script = os.path.join(self.root, "etc/init.d/tunnelmesh-client")
+        self.assertEqual(read(script), read(os.path.join(DEPLOY, "openrc/tunnelmesh-client")))
+        os.remove(os.path.join(self.root, "sbin/openrc-run"))
+        write(os.path.join(self.root, "sbin/procd"), "#!/bin/sh\n", 0o755)
+        write(os.path.join(self.root, "etc/rc.common"), f'echo "$*" >>"{self.log}"\n')
+        done = self.run_it("--bin-dir", self.programs(), "--yes")
+        self.assertEqual(read(script), read(os.path.join(DEPLOY, "openwrt/tunnelmesh-client")), done.stderr)
+        self.assertTrue(os.path.exists(os.path.join(self.root, "usr/bin/tunnelmesh-client")))
+        self.assertIn(f"{script} enable\n{script} restart\n{script} running\n", read(self.log))
+
+    # --- upgrade and rollback ----------------------------------------------------------
+
+    def test_again_is_an_upgrade_that_keeps_the_configuration(self):
+        self.install()
+        write(self.settings, CONFIG + "  log_level: debug\n")
+        self.install(version="2.0")
+        self.assertIn("log_level: debug", read(self.settings))
+        self.assertIn("2.0", read(self.program))
+        backups = glob.glob(self.program + ".bak-*")
+        self.assertEqual(len(backups), 1)
+        self.assertRegex(backups[0], r"\.bak-\d{8}T\d{6}Z$")
+        self.assertIn("1.0", read(backups[0]))
+
+    def test_reconfigure_replaces_it_and_keeps_the_old_one(self):
+        self.install()
+        write(self.settings, CONFIG + "  log_level: debug\n")
+        self.install("--reconfigure")
+        self.assertEqual(read(self.settings), CONFIG)
+        backup, = glob.glob(self.settings + ".bak-*")
+        self.assertIn("log_level: debug", read(backup))
+
+    def test_three_old_programs_are_kept(self):
+        self.install()
+        for second in range(5):
+            write(f"{self.program}.bak-2020010{second}T000000Z", "old")
+        self.install(version="2.0")
+        backups = sorted(glob.glob(self.program + ".bak-*"))
+        self.assertEqual(len(backups), 3)
+        self.assertIn("1.0", read(backups[-1]))
+
+    def test_a_configuration_that_the_new_program_refuses_changes_nothing(self):
+        self.install()
+        before = self.files()
+        write(self.at("client.yaml"), CONFIG + "  no_such_key: 1\n")
+        done = self.run_it("--bin-dir", self.programs("2.0"), "--config", self.at("client.yaml"), "--reconfigure",
+                           "--token-file", self.at("token"), "--yes")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("no_such_key", done.stderr)
+        self.assertEqual(self.files(), before)
+
+    def test_a_first_configuration_that_is_refused_leaves_nothing(self):
+        write(self.at("client.yaml"), "client: [")
+        done = self.run_it("--bin-dir", self.programs(), "--config", self.at("client.yaml"), "--token-file", self.at("token"),
+                           "--yes")
+        self.assertEqual(done.returncode, 6)
+        self.assertEqual(self.files(), {})
+
+    def test_a_service_that_does_not_start_is_rolled_back(self):
+        for fails in ("restart", "is-active", "enable", "daemon-reload"):
+            with self.subTest(fails=fails):
+                self.manager()
+                self.install()
+                before = self.files()
+                self.manager(fails)
+                write(self.at("token-2"), "another\n", 0o600)
+                done = self.run_it("--bin-dir", self.programs("2.0"), "--token-file", self.at("token-2"), "--yes")
+                self.assertEqual(done.returncode, 7, done.stderr)
+                self.assertEqual(self.files(), before)
+                self.assertEqual(read(self.log).splitlines()[-1], "restart tunnelmesh-client", "the old one runs again")
+
+    def test_a_first_service_that_does_not_start_leaves_no_program(self):
+        self.manager("restart")
+        done = self.run_it("--bin-dir", self.programs(), "--config", self.at("client.yaml"), "--token-file", self.at("token"),
+                           "--yes")
+        self.assertEqual(done.returncode, 7)
+        self.assertEqual(self.files(), {})
+
+    # --- uninstall -------------------------------------------------------------------------
+
+    def test_uninstall_keeps_the_configuration(self):
+        self.install()
+        self.install(version="2.0")
+        done = self.run_it("--uninstall", "--yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(self.files()), sorted([self.settings, self.token]))
+        self.assertIn("stop tunnelmesh-client", read(self.log))
+        self.assertIn("disable tunnelmesh-client", read(self.log))
+
+    def test_uninstall_of_nothing_and_of_a_service_that_does_not_stop(self):
+        self.assertEqual(self.run_it("--uninstall", "--yes").returncode, 8)
+        self.install()
+        before = self.files()
+        self.manager("stop")
+        self.assertEqual(self.run_it("--uninstall", "--yes").returncode, 8)
+        self.assertEqual(self.files(), before)
+
+    # --- refusals ----------------------------------------------------------------------------
+
+    def test_secrets_are_never_flags(self):
+        for flag in ("--token", "--client.token", "--password", "--token=" + TOKEN, "--mysql-dsn", "--encryption-key"):
+            done = self.run_it(flag, TOKEN, "--yes")
+            self.assertEqual(done.returncode, 2, flag)
+            self.assertIn("secrets are never flags", done.stderr)
+            self.assertNotIn(TOKEN, done.stdout + done.stderr)
+
+    def test_wrong_arguments(self):
+        for arguments in (["--role"], ["--role", "other"], ["--mode", "x"], ["--what"], ["--config", ""],
+                          ["--archive", "a", "--bin-dir", "b"], ["--reconfigure"]):
+            self.assertEqual(self.run_it(*arguments, "--yes").returncode, 2, arguments)
+        self.assertEqual(self.run_it("--yes", role=None).returncode, 2)
+        self.assertEqual(self.run_it("--token-file", "x", "--yes", role="server").returncode, 2)
+        self.assertEqual(self.run_it("--bin-dir", self.programs(), "--config", self.at("client.yaml"), "--token-file",
+                                     self.at("token")).returncode, 2, "nobody can be asked")
+        self.assertEqual(self.files(), {})
+
+    def test_preflight(self):
+        missing = ["--bin-dir", self.programs(), "--yes"]
+        for arguments in (["--config", self.at("client.yaml")],  # no token
+                          ["--token-file", self.at("token")],  # no configuration
+                          ["--config", self.at("none"), "--token-file", self.at("token")],
+                          ["--config", self.at("client.yaml"), "--token-file", self.at("none")]):
+            done = self.run_it(*missing, *arguments)
+            self.assertEqual(done.returncode, 3, arguments)
+        done = self.run_it("--bin-dir", self.scratch, "--config", self.at("client.yaml"), "--token-file", self.at("token"),
+                           "--yes")
+        self.assertEqual(done.returncode, 3)
+        write(self.at("broken", "tunnelmesh-client"), "#!/bin/sh\nexit 1\n", 0o755)
+        done = self.run_it("--bin-dir", self.at("broken"), "--config", self.at("client.yaml"), "--token-file",
+                           self.at("token"), "--yes")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(self.files(), {})
+
+    def test_agent_and_server_too(self):
+        write(self.at("agent.yaml"), "agent:\n  server_url: wss://mesh.example.com\n  id: agent-1\n")
+        done = self.run_it("--bin-dir", BIN, "--config", self.at("agent.yaml"), "--token-file", self.at("token"), "--yes",
+                           role="agent")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        write(self.at("server.yaml"), "server:\n  http_addr: 127.0.0.1:8000\n")
+        done = self.run_it("--bin-dir", BIN, "--config", self.at("server.yaml"), "--yes", role="server")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for role in ("agent", "server"):
+            self.assertTrue(os.path.exists(os.path.join(self.root, f"etc/systemd/system/tunnelmesh-{role}.service")))
+
+    def test_it_is_plain_shell(self):
+        shellcheck = need("shellcheck")
+        scripts = [os.path.join(DEPLOY, "install.sh"), *glob.glob(os.path.join(DEPLOY, "openrc/*")),
+                   *glob.glob(os.path.join(DEPLOY, "openwrt/*"))]
+        done = subprocess.run([shellcheck, *scripts], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_every_exit_code_is_described(self):
+        text = read(os.path.join(DEPLOY, "install.sh"))
+        head = text[:text.index("set -eu")]
+        for code in set(re.findall(r"\bdie (\d)", text)):
+            self.assertRegex(head, rf"[ ,]{code} ")
+
+
+if __name__ == "__main__":
+    unittest.main()
