@@ -34,6 +34,7 @@ import scenarios_flow  # noqa: E402
 import scenarios_life  # noqa: E402
 import scenarios_open  # noqa: E402
 import scenarios_peers  # noqa: E402
+import scenarios_pools  # noqa: E402
 import scenarios_rights  # noqa: E402
 
 
@@ -90,7 +91,7 @@ def paste(results, page):
 
 def main():
     scenarios = {**scenarios_open.SCENARIOS, **scenarios_flow.SCENARIOS, **scenarios_life.SCENARIOS,
-                 **scenarios_peers.SCENARIOS, **scenarios_rights.SCENARIOS}
+                 **scenarios_peers.SCENARIOS, **scenarios_pools.SCENARIOS, **scenarios_rights.SCENARIOS}
     if sys.argv[1:] == ["--list"]:
         for name, function in scenarios.items():
             print(f"{name:12} {function.__doc__.splitlines()[0]}")

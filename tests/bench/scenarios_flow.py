@@ -138,13 +138,13 @@ def tls_scenario(run):
                            f"{median([r['cpu_s_per_gib'] for r in got['library']]):.2f} for each of two hops")
 
 
-def through_delay(bed, one_way_ms, *options):
+def through_delay(bed, one_way_ms, *options, **mesh_options):
     """A mesh whose client reaches the server over a line with that delay."""
     def edit(mesh):
         line = bed.tool("delay", "--to", mesh.http_port, "--ms", one_way_ms, *options)
         mesh.rewrite("client", lambda text: text.replace(f"127.0.0.1:{mesh.http_port}", f"127.0.0.1:{line.port}"))
 
-    return bed.mesh(edit=edit)
+    return bed.mesh(edit=edit, **mesh_options)
 
 
 def rtt_scenario(run):

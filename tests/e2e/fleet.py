@@ -28,6 +28,7 @@ class Stream:
     def __init__(self, link, stream_id, strict, credit_out, credit_in):
         self.link, self.id, self.strict = link, stream_id, strict
         self.windowed = credit_in is not None
+        self.is_udp = False
         self.window = credit_in
         self.credit_out, self.credit_in = credit_out, credit_in  # None = no windows
         self.sent = self.received = self.granted_in = self.granted_out = self.uncredited = 0
@@ -280,7 +281,8 @@ class Link:
             self.check(not stream.ended_in, f"type {kind} behind the HALF_CLOSE {what}")
             self.check(stream.answer is not None and stream.answer["accepted"], f"type {kind} before the answer {what}")
         if kind == DATA:
-            self.check(0 < len(payload) <= CHUNK, f"{len(payload)} bytes of DATA {what}")
+            fits = len(payload) <= 65_536 if stream.is_udp else 0 < len(payload) <= CHUNK
+            self.check(fits, f"{len(payload)} bytes of DATA {what}")
             stream.received += len(payload)
             if stream.windowed:
                 stream.credit_in -= len(payload)

@@ -164,7 +164,11 @@ class FleetClient:
         """Sends the open; Go opens UDP legacy even on strict links."""
         strict = self.strict and protocol != "udp"
         window = (WINDOW if self.windows else 0) if window is None else window
-        return Flow(self, self.link.open(open_payload(host, port, self.agent_id, protocol), strict, window))
+        stream = self.link.open(open_payload(host, port, self.agent_id, protocol), strict, window)
+        if protocol == "udp":  # announced all the same, and neither heeded nor credited (LESSONS Z1)
+            with self.link.lock:
+                stream.is_udp, stream.windowed, stream.credit_out = True, False, None
+        return Flow(self, stream)
 
     def connect(self, host, port):
         """The stream once it may be used: at once if legacy, else after its answer."""

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -87,6 +88,12 @@ def can_connect(port, host="127.0.0.1"):
     return False
 
 
+def is_listening(port):
+    """Without a connection, for which an entry would open a stream."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in f)
+
+
 def http_get(port, path, host=None):
     """Status and body of one plain request, without following anything."""
     with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as s:
@@ -110,7 +117,8 @@ class Program:
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,
-            env={**os.environ, **(env or {})},
+            # A place of its own for the status socket.
+            env={**os.environ, "XDG_RUNTIME_DIR": folder, **(env or {})},
         ))
 
     def alive(self):
@@ -134,14 +142,23 @@ class Program:
 
 
 class Mesh:
-    """quickstart, then server, agent and client; `allow` is its list of patterns."""
+    """quickstart, then server, agent and client; `allow` is its list of patterns.
 
-    def __init__(self, allow=("*:*",), edit=None, start=("server", "agent", "client")):
+    tunnels: entries of the client besides the SOCKS5 one, each a dictionary of the keys of
+    client.tunnels[]. What it does not say: agent_id is the mesh's agent, listen a free port
+    of 127.0.0.1, name the protocol (then protocol-2 ...). `ports[name]` is where it listens.
+    client_env: variables of the client, for the credentials of its entries.
+    """
+
+    def __init__(self, allow=("*:*",), edit=None, start=("server", "agent", "client"), tunnels=(), client_env=None):
         self.folder = tempfile.mkdtemp(prefix="tmesh-e2e-")
         self.config = os.path.join(self.folder, "mesh")
         self.http_port = free_port()
         self.socks_port = free_port()
+        self.ports = {"socks5": self.socks_port}
         self.programs = {}
+        self.client_env = client_env or {}
+        self.tcp_entries = []
         command = [
             os.path.join(BIN, "tunnelmesh-server"), "quickstart", "--dir", self.config, "--agent", "home",
             "--listen", f"127.0.0.1:{self.http_port}", "--socks5", f"127.0.0.1:{self.socks_port}",
@@ -152,6 +169,9 @@ class Mesh:
         if done.returncode != 0:
             raise AssertionError(f"quickstart failed ({done.returncode}):\n{done.stdout}{done.stderr}")
         self.quickstart_output = done.stdout
+        self.agent_id = re.search(r"\n\s*id:\s*\"?([^\"\s]+)", self.read("agent")).group(1)
+        for tunnel in tunnels:
+            self.append("client", self.entry(**tunnel))
         if edit:
             edit(self)
         for name in start:
@@ -174,12 +194,31 @@ class Mesh:
     def append(self, name, text):
         self.rewrite(name, lambda old: old + text)
 
+    def entry(self, **keys):
+        """One more item of client.tunnels as text (`append` it to the client's file); its port, unless
+        `listen` is given, is in `ports` from now on."""
+        protocol = keys["protocol"]
+        taken = sum(1 for name in self.ports if name == protocol or name.startswith(protocol + "-"))
+        name = keys.setdefault("name", protocol if taken == 0 else f"{protocol}-{taken + 1}")
+        if "listen" not in keys:
+            self.ports[name] = free_port()
+            keys["listen"] = f"127.0.0.1:{self.ports[name]}"
+            if protocol != "udp":
+                self.tcp_entries.append(name)
+        keys.setdefault("agent_id", self.agent_id)
+        # JSON is YAML.
+        return f"    - {json.dumps(keys)}\n"
+
     def start(self, name, env=None):
+        if env is None and name == "client":
+            env = self.client_env
         self.programs[name] = Program(name, ["run", "--config", self.path(name)], self.folder, env)
         if name == "server":
             wait_until(lambda: can_connect(self.http_port) or self.dead(name), "the server's listener")
         if name == "client":
             wait_until(lambda: can_connect(self.socks_port) or self.dead(name), "the client's entry")
+            for entry in self.tcp_entries:
+                wait_until(lambda: is_listening(self.ports[entry]) or self.dead(name), f"the client's entry {entry}")
         return self.programs[name]
 
     def dead(self, name):
@@ -330,6 +369,41 @@ class EchoTarget(Target):
     def handle(self, s):
         while chunk := s.recv(65536):
             s.sendall(chunk)
+
+
+def udp_socket():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("127.0.0.1", 0))
+    s.settimeout(WAIT_S)
+    return s
+
+
+class UdpEcho:
+    """Sends every datagram back to where it came from."""
+
+    def __init__(self):
+        self.socket = udp_socket()
+        self.socket.settimeout(0.5)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.port = self.socket.getsockname()[1]
+        self.sources = set()
+        self.count = 0
+        self.closed = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.closed:
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                data, source = self.socket.recvfrom(65_536)
+                self.sources.add(source)
+                self.count += 1
+                self.socket.sendto(data, source)
+
+    def close(self):
+        self.closed = True
+        self.thread.join()
+        self.socket.close()
 
 
 class HungTarget:

@@ -11,7 +11,7 @@ from fleet_agent import FleetAgent
 from fleet_chain import OURS, Chain
 from fleet_client import FleetClient, Refused
 from fleet_versions import V8, V9, V10, V11, WINDOW
-from harness import HungTarget, Target, wait_until
+from harness import HungTarget, Target, UdpEcho, wait_until
 from wire import OFFERS, OPEN_STREAM, RESET, open_payload
 
 
@@ -84,10 +84,22 @@ class V9Client(ClientCase):
 
     def test_udp_with_a_window_harms_nobody(self):
         """LESSONS Z1: legacy, with a window, and never any credit for it."""
+        echo = UdpEcho()
+        self.addCleanup(echo.close)
         client = self.chain.client
-        flow = client.open("127.0.0.1", 53, protocol="udp")
+        flow = client.open("127.0.0.1", echo.port, protocol="udp")
         self.assertFalse(flow.stream.strict)
-        client.link.wait(lambda: flow.stream.reset_in, "a RESET: this version carries no UDP")
+        link, stream = client.link, flow.stream
+        for n in range(20):  # three windows each way
+            data = bytes([n]) * (40_000 - n)
+            self.assertTrue(link.data(stream, data))
+            link.wait(lambda: stream.inbox, "the datagram that was sent")
+            self.assertEqual(stream.inbox.popleft(), data)
+        self.assertTrue(link.data(stream, b""))
+        link.wait(lambda: stream.inbox, "an empty datagram")
+        self.assertEqual(stream.inbox.popleft(), b"")
+        flow.close()
+        link.wait(lambda: stream.over or stream.ended_in, "the end of the association")
 
     def test_ids_slightly_out_of_order(self):
         client = self.chain.client

@@ -1,7 +1,10 @@
 """The SOCKS5 entry end to end: replies, addresses, greetings in any fragmentation."""
 
 import concurrent.futures
+import contextlib
+import os
 import socket
+import threading
 import unittest
 
 from harness import EchoTarget, HungTarget, MeshTest, SocksRefused, Target, receive_exactly, socks_connect, wait_until
@@ -95,6 +98,104 @@ class Socks5(MeshTest):
                 self.assertIn(s.recv(16)[:2], (b"", b"\x05\xff"), rubbish)
 
 
+    def test_what_is_no_name_is_a_general_failure(self):
+        # A literal with a zone means nothing on the agent's machine.
+        for host in ("two words", "fe80::1%eth0", "fe80::1%25eth0", "a:b:c"):
+            self.assertEqual(self.reply(host, 80), 1, host)
+        self.assertEqual(self.reply("127.0.0.1", 0), 1)
+
+    # LESSONS P-G6.
+    def test_the_client_resolves_no_name(self):
+        asked = {"agent": 0, "client": 0}
+        is_over = threading.Event()
+
+        def ask():
+            for i in range(1_000_000):
+                if is_over.is_set():
+                    return
+                self.reply(f"name-{i}.of-nobody.test", 80)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            def samples_enough():
+                for name in asked:
+                    asked[name] += has_udp_socket(self.mesh.programs[name].process.pid)
+                return asked["agent"] >= 10
+            wait_until(samples_enough, "queries of the agent")
+        finally:
+            is_over.set()
+            thread.join()
+        self.assertEqual(asked["client"], 0)
+
+
+def has_udp_socket(pid):
+    inodes = set()
+    for table in ("udp", "udp6"):
+        with open(f"/proc/net/{table}", encoding="ascii") as f:
+            inodes |= {f"socket:[{line.split()[9]}]" for line in f}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/fd/{fd}") in inodes:
+                return True
+    return False
+
+
+# LESSONS P-I1, P-I4.
+class Login(MeshTest):
+    name = "ü:" + "n" * 252  # 255 bytes
+    password = "p" * 253 + "é"
+    options = {"tunnels": [{"protocol": "socks5", "name": "login", "auth_mode": "password"}],
+               "client_env": {"TUNNELMESH_SOCKS5_USERNAME": name, "TUNNELMESH_SOCKS5_PASSWORD": password}}
+
+    def setUp(self):
+        self.target = EchoTarget()
+        self.addCleanup(self.target.close)
+
+    def socket(self):
+        return socket.create_connection(("127.0.0.1", self.mesh.ports["login"]), timeout=30)
+
+    def login(self, name=None, password=None):
+        name, password = ((x if isinstance(x, bytes) else x.encode())
+                          for x in (self.name if name is None else name, self.password if password is None else password))
+        return b"\x01" + bytes([len(name)]) + name + bytes([len(password)]) + password
+
+    def request(self):
+        return b"\x05\x01\x00\x01\x7f\x00\x00\x01" + self.target.port.to_bytes(2, "big")
+
+    def test_two_fields_of_255_bytes_byte_by_byte(self):
+        self.assertEqual(len(self.login()), 1 + 2 * 256)
+        with socks_connect(self.mesh.ports["login"], "127.0.0.1", self.target.port, pieces=1,
+                           user=(self.name, self.password)) as s:
+            s.sendall(b"x")
+            self.assertEqual(receive_exactly(s, 1), b"x")
+
+    def test_everything_in_one_write(self):
+        with self.socket() as s:
+            s.sendall(b"\x05\x02\x00\x02" + self.login() + self.request() + b"first bytes")
+            self.assertEqual(receive_exactly(s, 4), b"\x05\x02\x01\x00")
+            self.assertEqual(receive_exactly(s, 10)[:2], b"\x05\x00")
+            self.assertEqual(receive_exactly(s, 11), b"first bytes")
+
+    def test_a_wrong_login_gets_its_answer_and_the_end(self):
+        # RFC 1929 gives both fields at least one byte: an empty one is a wrong one.
+        for name, password in (("", None), (None, ""), ("", ""), (self.name[:-1], None), (None, self.password[1:]),
+                               (self.name.upper(), None), (None, self.password[:-1] + "e"), (b"\x00", None)):
+            with self.socket() as s:
+                s.sendall(b"\x05\x01\x02" + self.login(name, password) + self.request() + b"data")
+                got = b""
+                while chunk := s.recv(100):
+                    got += chunk
+                self.assertEqual(got, b"\x05\x02\x01\x01", (name, password))
+
+    def test_without_its_method_nobody_gets_in(self):
+        for methods in (b"\x00", b"\x01", b"", b"\x00\x01\x03\x80\xfe"):
+            with self.socket() as s:
+                s.sendall(b"\x05" + bytes([len(methods)]) + methods + self.request())
+                self.assertEqual(s.recv(100), b"\x05\xff", methods)
+                self.assertEqual(s.recv(100), b"")
+
+
 class Forbidden(MeshTest):
     options = {"allow": ("127.0.0.1:1",)}
 
@@ -104,6 +205,21 @@ class Forbidden(MeshTest):
         cls.options = dict(cls.options, start=("server", "agent"))
         super().setUpClass()
         cls.mesh.start("client")
+
+    # LESSONS P-G5: the rule is for an address, however it is written.
+    def test_a_mapped_address_is_judged_as_the_ipv4_address(self):
+        def reply(host):
+            try:
+                socks_connect(self.mesh.socks_port, host, 1).close()
+                return 0
+            except SocksRefused as refused:
+                return refused.reply
+
+        wait_until(lambda: reply("127.0.0.1") == 5, "the agent")
+        for host in ("::ffff:127.0.0.1", "::ffff:7f00:1"):
+            self.assertEqual(reply(host), 5, "allowed, and nobody is there")
+        for host in ("::ffff:127.0.0.2", "::127.0.0.1", "127.0.0.2", "::1"):
+            self.assertEqual(reply(host), 2, host)
 
     def test_forbidden_target_is_reply_2_and_never_sees_a_connection(self):
         seen = []
