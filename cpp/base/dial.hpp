@@ -22,7 +22,7 @@ struct DialResult {
 struct DialRequest {
   std::string_view host;  // copied
   uint16_t port = 0;
-  bool is_datagram = false;  // UDP: the socket is connected, nothing was sent
+  bool is_datagram = false;         // UDP: the socket is connected, nothing was sent
   uint64_t timeout_us = 0;          // everything, from now
   uint64_t connect_timeout_us = 0;  // each attempt; 0 = only the above
   // Whether the address may be dialled (is_name: the host was a name). Unset = all.

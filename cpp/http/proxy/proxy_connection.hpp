@@ -155,8 +155,8 @@ class ProxyConnection {
   std::size_t response_due_bytes_ = 0;  // the same the other way
 
   Origin origin_ = Origin::none;
-  HostPort place_;          // of the origin, unless none
-  bool is_reused_ = false;  // another request went over it before
+  HostPort place_;                   // of the origin, unless none
+  bool is_reused_ = false;           // another request went over it before
   bool has_response_begun_ = false;  // a byte of it came
   bool is_answer_begun_ = false;     // the final head was passed on
   bool is_continue_sent_ = false;

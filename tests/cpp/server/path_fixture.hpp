@@ -102,7 +102,7 @@ class FakeAgent final : public server::RegisteredLink {
   bool takes = true;
   uint32_t caps = TMESH_CAP_OPEN_RESULT | TMESH_CAP_FLOW_CONTROL;
   uint64_t heard_us = 0;
-  std::string notes;  // how its opens ended
+  std::string notes;                        // how its opens ended
   std::optional<tmesh_open_result> answer;  // to every open at once
   std::vector<tmesh_open_stream> opens;
   std::list<std::unique_ptr<PlainStream>> streams;
