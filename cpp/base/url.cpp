@@ -47,7 +47,7 @@ Result<Url> parse_rest(std::string_view rest, bool is_tls) {
   const bool has_port = is_bracketed ? authority.find("]:") != std::string_view::npos
                                      : authority.find(':') != std::string_view::npos;
   std::string host_port(authority);
-  if (!has_port) host_port += ":" + std::to_string(default_port(is_tls));
+  if (!has_port) host_port.append(":").append(std::to_string(default_port(is_tls)));
   const Result<HostPort> parsed = parse_host_port(host_port);
   if (!parsed) return std::unexpected<Error>(parsed.error());
   if (parsed->host.empty()) return fail(TMESH_E_INVALID, "must have a host");
@@ -56,7 +56,7 @@ Result<Url> parse_rest(std::string_view rest, bool is_tls) {
   url.port = parsed->port;
   if (end != std::string_view::npos) url.path = rest.substr(end);
   if (!is_path(url.path)) return fail(TMESH_E_INVALID, "must not have such characters in its path");
-  if (!url.path.starts_with('/')) url.path.insert(0, "/");
+  if (!url.path.starts_with('/')) url.path.insert(url.path.begin(), '/');
   return url;
 }
 
@@ -93,7 +93,9 @@ Result<std::string> parse_origin(std::string_view text) {
   }
   const Result<Url> url = parse_rest(rest, is_tls);
   if (!url) return std::unexpected<Error>(url.error());
-  return (is_tls ? "https://" : "http://") + url_authority(*url);
+  std::string origin = is_tls ? "https://" : "http://";
+  origin += url_authority(*url);
+  return origin;
 }
 
 std::string url_authority(const Url& url) {
