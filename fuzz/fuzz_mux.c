@@ -32,8 +32,10 @@ static void write_some(struct user* u, size_t n) {
   static const uint8_t bytes[65536];
   size_t room = tmesh_stream_out_room(u->stream);
   if (u->stream->is_datagram) {
+    const size_t queued_bytes = u->stream->out.len_bytes;
     struct tmesh_status st = tmesh_stream_send_datagram(u->stream, bytes, n);
-    if (tmesh_is_ok(st)) TMESH_ASSERT(tmesh_stream_out_room(u->stream) == room - n - 4);
+    const size_t added_bytes = tmesh_is_ok(st) ? n + TMESH_DATAGRAM_PREFIX_BYTES : 0;
+    TMESH_ASSERT(u->stream->out.len_bytes == queued_bytes + added_bytes && added_bytes <= room);
     return;
   }
   size_t done = tmesh_stream_write(u->stream, bytes, n);

@@ -75,7 +75,7 @@ struct tmesh_mux_events {
   void (*on_dirty)(void* ctx);
   /* The pool has no block for bytes that just arrived for `keep`. The callee may free some
    * with tmesh_mux_evict(), of any mux but never of `keep`; the mux then tries once more.
-   * May be NULL: `keep` is reset. Never called while a splice or a pull runs. */
+   * May be NULL: `keep` is reset. Never called while a splice or a pull runs, nor for datagrams. */
   void (*on_memory_full)(void* ctx, const struct tmesh_stream* keep);
   /* Monotonic time, for noting when bytes of a stream last moved: its other end moves them
    * without a frame and without tmesh_mux_set_time(). May be NULL: the time set last is used. */

@@ -48,12 +48,16 @@ static void drop_datagram(struct tmesh_mux* m) {
   m->stats.datagrams_dropped_count++;
 }
 
-/* The newest datagram goes when there is no room; the stream never (requirement E2). */
+/* The newest datagram goes when there is no room; the stream never (requirement E2). While memory
+ * is short a queue holds one, or what fits in a block. */
 static void begin_datagram(struct tmesh_mux* m, struct tmesh_stream* s, uint32_t n) {
+  const bool is_short = s->in.len_bytes > 0 && tmesh_pool_pressure(m->config.pool) != TMESH_PRESSURE_NONE;
+  const size_t queued_bytes = s->in.len_bytes + TMESH_DATAGRAM_PREFIX_BYTES + n;
   m->frame_stream = s;
-  bool fits = n <= TMESH_DATAGRAM_MAX_BYTES &&
-              s->in.len_bytes + TMESH_DATAGRAM_PREFIX_BYTES + n <= m->config.inbound_max_bytes;
-  if (!fits) drop_datagram(m);
+  if (n > TMESH_DATAGRAM_MAX_BYTES || queued_bytes > m->config.inbound_max_bytes ||
+      (is_short && queued_bytes > TMESH_BLOCK_BYTES)) {
+    drop_datagram(m);
+  }
 }
 
 static struct tmesh_status begin_data(struct tmesh_mux* m, const struct tmesh_frame_header* h) {
@@ -177,52 +181,50 @@ struct tmesh_status tmesh_mux_frame_header(struct tmesh_mux* m, const struct tme
   return h->type == TMESH_FRAME_DATA ? begin_data(m, h) : tmesh_ok();
 }
 
-/* To a queue of s. Others may give memory back once. */
-static struct tmesh_status append(struct tmesh_stream* s, struct tmesh_chunkq* q, const uint8_t* prefix,
-                                  size_t prefix_n, const uint8_t* data, size_t n) {
+/* To `in`. Others may give memory back once. */
+static struct tmesh_status append(struct tmesh_stream* s, const uint8_t* data, size_t n) {
   struct tmesh_mux* m = s->mux;
-  struct tmesh_status st = tmesh_chunkq_append_two(q, prefix, prefix_n, data, n);
+  struct tmesh_status st = tmesh_chunkq_append(&s->in, data, n);
   if (tmesh_is_ok(st) || m->config.events->on_memory_full == NULL) return st;
   m->config.events->on_memory_full(m->config.events_ctx, s);
   if (!tmesh_is_ok(m->failed)) return st;
   TMESH_ASSERT(m->frame_stream == s);
-  return tmesh_chunkq_append_two(q, prefix, prefix_n, data, n);
+  return tmesh_chunkq_append(&s->in, data, n);
 }
 
-/* A piece of a datagram. One that comes in a single piece goes where it belongs at once; what
- * comes in several waits beside the stream until the last one is there, because `in` holds whole
- * datagrams and may be read at any time. */
-static struct tmesh_status datagram_piece(struct tmesh_mux* m, const uint8_t* data, size_t n) {
+/* A piece of a datagram; without memory the datagram goes, and nobody gives way for it. One that comes in a
+ * single piece goes where it belongs at once; what comes in several waits beside the stream until the last
+ * one is there, because `in` holds whole datagrams and may be read at any time. */
+static void datagram_piece(struct tmesh_mux* m, const uint8_t* data, size_t n) {
   struct tmesh_stream* s = m->frame_stream;
   uint8_t prefix[TMESH_DATAGRAM_PREFIX_BYTES];
   const bool is_first = m->datagram.len_bytes == 0;
   const bool is_whole = n == m->frame.length_bytes;
   tmesh_datagram_prefix(prefix, m->frame.length_bytes);
   if (is_first || s->in.len_bytes == 0) s->moved_us = m->now_us;
-  struct tmesh_status st =
-      append(s, is_whole ? &s->in : &m->datagram, prefix, is_first ? sizeof prefix : 0, data, n);
-  if (!tmesh_is_ok(m->failed)) return m->failed;
-  if (!tmesh_is_ok(st)) {
+  if (!tmesh_is_ok(tmesh_chunkq_append_two(is_whole ? &s->in : &m->datagram, prefix,
+                                           is_first ? sizeof prefix : 0, data, n))) {
     drop_datagram(m);
-    return tmesh_ok();
+    return;
   }
   m->stats.data_bytes_in += n;
-  if (!is_whole) return tmesh_ok();
+  if (!is_whole) return;
   m->frame_stream = NULL;
   tmesh_mux_stream_event(s, TMESH_STREAM_EV_READABLE);
-  return tmesh_ok();
 }
 
-static struct tmesh_status datagram_end(struct tmesh_mux* m) {
+static void datagram_end(struct tmesh_mux* m) {
   struct tmesh_stream* s = m->frame_stream;
-  if (m->frame.length_bytes == 0) return datagram_piece(m, NULL, 0);
+  if (m->frame.length_bytes == 0) {
+    datagram_piece(m, NULL, 0);
+    return;
+  }
   const size_t n = TMESH_DATAGRAM_PREFIX_BYTES + (size_t)m->frame.length_bytes;
   TMESH_ASSERT(m->datagram.len_bytes == n);
   /* Whole blocks need no memory: they go by pointer where a copy is refused. */
   TMESH_ASSERT(tmesh_chunkq_move(&s->in, &m->datagram, n) == n);
   m->frame_stream = NULL;
   tmesh_mux_stream_event(s, TMESH_STREAM_EV_READABLE);
-  return tmesh_ok();
 }
 
 struct tmesh_status tmesh_mux_frame_payload(struct tmesh_mux* m, const uint8_t* data, size_t n) {
@@ -238,9 +240,12 @@ struct tmesh_status tmesh_mux_frame_payload(struct tmesh_mux* m, const uint8_t* 
   }
   struct tmesh_stream* s = m->frame_stream;
   if (s == NULL) return tmesh_ok();
-  if (s->is_datagram) return datagram_piece(m, data, n);
+  if (s->is_datagram) {
+    datagram_piece(m, data, n);
+    return tmesh_ok();
+  }
   if (s->in.len_bytes == 0) s->moved_us = m->now_us;
-  struct tmesh_status st = append(s, &s->in, NULL, 0, data, n);
+  struct tmesh_status st = append(s, data, n);
   if (!tmesh_is_ok(m->failed)) return m->failed;
   if (!tmesh_is_ok(st)) return tmesh_mux_stream_fail(s, st);
   m->stats.data_bytes_in += n;
@@ -252,10 +257,7 @@ struct tmesh_status tmesh_mux_frame_end(struct tmesh_mux* m) {
   if (!tmesh_is_ok(m->failed)) return m->failed;
   TMESH_ASSERT(m->is_in_frame);
   m->is_in_frame = false;
-  if (m->frame_stream != NULL && m->frame_stream->is_datagram) {
-    struct tmesh_status st = datagram_end(m);
-    if (!tmesh_is_ok(st)) return st;
-  }
+  if (m->frame_stream != NULL && m->frame_stream->is_datagram) datagram_end(m);
   m->frame_stream = NULL;
   const struct tmesh_frame_header* h = &m->frame;
   switch (h->type) {

@@ -49,11 +49,22 @@ static size_t early_room(const struct tmesh_stream* s) {
   return used_bytes >= TMESH_EARLY_DATA_MAX_BYTES ? 0 : TMESH_EARLY_DATA_MAX_BYTES - used_bytes;
 }
 
+/* How much `out` holds at most. Nothing makes a sender of datagrams rest, so while memory is short
+ * one block has to do; but what is missing of a datagram always has room, since nothing can leave
+ * before it, and so has any when the queue is empty. */
+static size_t out_limit(const struct tmesh_stream* s) {
+  uint32_t len_bytes;
+  if (!s->is_datagram || tmesh_pool_pressure(s->out.pool) == TMESH_PRESSURE_NONE) return s->out_max_bytes;
+  if (!tmesh_datagram_is_ready(&s->out, &len_bytes)) return s->out_max_bytes;
+  return s->out_max_bytes < TMESH_BLOCK_BYTES ? s->out_max_bytes : TMESH_BLOCK_BYTES;
+}
+
 size_t tmesh_stream_out_room(const struct tmesh_stream* s) {
   if (s->state == TMESH_STREAM_OPENING) return early_room(s);
   if (s->state != TMESH_STREAM_OPEN && s->state != TMESH_STREAM_HALF_CLOSED_REMOTE) return 0;
-  if (s->out_eof || s->out.len_bytes >= s->out_max_bytes) return 0;
-  return s->out_max_bytes - s->out.len_bytes;
+  const size_t limit_bytes = out_limit(s);
+  if (s->out_eof || s->out.len_bytes >= limit_bytes) return 0;
+  return limit_bytes - s->out.len_bytes;
 }
 
 void tmesh_stream_out_added(struct tmesh_stream* s) {

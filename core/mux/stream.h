@@ -3,7 +3,9 @@
  * A stream of protocol udp carries datagrams (core/mux/datagram.h says how its queues look). It
  * has no windows whatever the peer says: deployed clients announce one and never return credit
  * (LESSONS Z1). What does not fit into a queue is dropped whole, the newest datagram first,
- * and counted; the stream goes on (requirement E2).
+ * and counted; the stream goes on (requirement E2). Nothing slows a sender of datagrams down, so from
+ * TMESH_PRESSURE_GROWTH on each queue takes one, or what fits in a block, and nobody is asked to give
+ * way for them: memory is for those who wait for it.
  *
  * Memory: allocated by the mux (slab), freed by the mux when BOTH the protocol is
  * done with it (over, nothing pending to send, nothing in the batch) and its user

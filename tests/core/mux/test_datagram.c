@@ -157,12 +157,62 @@ static void a_datagram_without_memory_is_dropped_whole(void** state) {
   data_in_one_piece(p, 1, bytes, 0);
   data_in_one_piece(p, 1, bytes, 10);
   assert_int_equal(p->mux.stats.datagrams_dropped_count, 3);
-  assert_int_equal(p->memory_full_count, 3); /* others were asked to give way each time */
+  assert_int_equal(p->memory_full_count, 0); /* no stream is reset for a datagram */
   expect_none(s);
   p->pool.budget_count = budget;
   peer_frame(p, TMESH_FRAME_DATA, 1, bytes, LARGEST);
   expect_next(s, LARGEST);
   assert_int_equal(s->state, TMESH_STREAM_OPEN);
+  peer_free(p);
+}
+
+/* Sockets rest for lack of memory; what never rests must not be what takes it (R13). */
+static void while_memory_is_short_a_queue_holds_one_datagram_or_a_block(void** state) {
+  (void)state;
+  struct peer* p = peer_new_acceptor();
+  struct tmesh_stream* s = peer_opened_udp(p, 1);
+  struct tmesh_block* held[100];
+  const size_t budget = p->pool.budget_count;
+  for (size_t i = 0; i < 75; i++) held[i] = tmesh_pool_get(&p->pool);
+  p->pool.budget_count = p->pool.live_count * 4 / 3;
+  size_t sent = 0;
+  for (int i = 0; i < 500; i++) {
+    if (tmesh_is_ok(tmesh_stream_send_datagram(s, bytes, 1000))) sent++;
+    data_in_one_piece(p, 1, bytes, 1000);
+  }
+  assert_int_equal(sent, TMESH_BLOCK_BYTES / 1004);
+  assert_in_range(s->in.len_bytes, 1, TMESH_BLOCK_BYTES);
+  assert_int_equal(p->mux.stats.datagrams_dropped_count, 2 * (500 - sent));
+  /* A large one needs an empty queue, and finds it once the other ones left. */
+  assert_false(tmesh_is_ok(tmesh_stream_send_datagram(s, bytes, LARGEST)));
+  peer_flush(p);
+  assert_true(tmesh_is_ok(tmesh_stream_send_datagram(s, bytes, LARGEST)));
+  while (s->in.len_bytes > 0) tmesh_stream_take_datagram(s);
+  peer_frame(p, TMESH_FRAME_DATA, 1, bytes, LARGEST);
+  expect_next(s, LARGEST);
+  p->pool.budget_count = budget;
+  for (size_t i = 0; i < 75; i++) tmesh_pool_put(&p->pool, held[i]);
+  assert_true(tmesh_is_ok(tmesh_stream_send_datagram(s, bytes, LARGEST)));
+  peer_free(p);
+}
+
+/* Or what a splice moved of it would wait for ever: nothing else leaves before it. */
+static void the_rest_of_a_datagram_has_room_however_short_memory_is(void** state) {
+  (void)state;
+  struct peer* p = peer_new_acceptor();
+  struct tmesh_stream* s = peer_opened_udp(p, 1);
+  uint8_t prefix[TMESH_DATAGRAM_PREFIX_BYTES];
+  tmesh_datagram_prefix(prefix, LARGEST);
+  assert_true(tmesh_is_ok(tmesh_chunkq_append_two(&s->out, prefix, sizeof prefix, bytes, 40000)));
+  tmesh_stream_out_added(s);
+  const size_t budget = p->pool.budget_count;
+  p->pool.budget_count = p->pool.live_count;
+  assert_true(tmesh_stream_out_room(s) >= LARGEST - 40000);
+  p->pool.budget_count = budget;
+  assert_true(tmesh_is_ok(tmesh_chunkq_append(&s->out, bytes + 40000, LARGEST - 40000)));
+  tmesh_stream_out_added(s);
+  peer_flush(p);
+  assert_true(tmesh_stream_all_written(s));
   peer_free(p);
 }
 
@@ -371,6 +421,8 @@ int main(void) {
       cmocka_unit_test(the_newest_datagram_is_dropped_when_there_is_no_room_E2),
       cmocka_unit_test(a_frame_beyond_the_largest_datagram_is_dropped),
       cmocka_unit_test(a_datagram_without_memory_is_dropped_whole),
+      cmocka_unit_test(while_memory_is_short_a_queue_holds_one_datagram_or_a_block),
+      cmocka_unit_test(the_rest_of_a_datagram_has_room_however_short_memory_is),
       cmocka_unit_test(an_arrived_datagram_needs_no_memory_to_be_queued),
       cmocka_unit_test(taking_and_sending_count_as_movement),
       cmocka_unit_test(sending_says_why_not_and_counts_what_is_dropped),
