@@ -2,7 +2,7 @@
 //
 // Owns the slots. Every evaluation_interval it takes the snapshot of the controller
 // (connection_controller.hpp) and does what comes out: a new slot with the lowest free
-// number, or the end of the one with the highest. A slot that ends takes no new streams,
+// number, or the end of one. A slot that ends takes no new streams,
 // keeps those it has and goes with the last of them; streams never move (requirement A2)
 // and none is ended for the pool's sake. A slot reconnects in place by itself. With min =
 // max nothing is evaluated and no timer runs. One thread.

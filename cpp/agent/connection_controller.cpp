@@ -29,6 +29,7 @@ struct Links {
   uint64_t worst_rtt_us = 0;
   uint32_t pressure_percent = 0;
   uint32_t highest_slot = 0;
+  uint32_t highest_away = 0;  // of those that are not ready; 0 = all are
 };
 
 Links summary_of(std::span<const LinkLoad> links) {
@@ -41,7 +42,10 @@ Links summary_of(std::span<const LinkLoad> links) {
     out.running_count++;
     out.highest_slot = std::max(out.highest_slot, link.slot);
     out.most_streams_count = std::max(out.most_streams_count, streams_of(link));
-    if (!link.is_ready) continue;
+    if (!link.is_ready) {
+      out.highest_away = std::max(out.highest_away, link.slot);
+      continue;
+    }
     out.ready_count++;
     out.least_streams_count = std::min(out.least_streams_count, streams_of(link));
     if (streams_of(link) > 0) out.worst_rtt_us = std::max(out.worst_rtt_us, link.rtt_us);
@@ -94,7 +98,8 @@ Evaluation evaluate(const config::PoolSettings& settings, const PoolLoad& load,
     out.decision = {ScaleAction::grow, static_cast<ScaleReason>(std::countr_zero(twice_above)), 0};
   } else if (out.memory.was_low && before.was_low && links.running_count > settings.min_count &&
              links.retiring_count < kRetiringMax) {
-    out.decision = {ScaleAction::shrink, ScaleReason::low_load, links.highest_slot};
+    out.decision = {ScaleAction::shrink, ScaleReason::low_load,
+                    links.highest_away != 0 ? links.highest_away : links.highest_slot};
   }
   if (out.decision.action != ScaleAction::none) out.memory = {0, false, true, now_us};
   return out;

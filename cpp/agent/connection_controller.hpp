@@ -8,7 +8,8 @@
 // running, the server said that it supports pools, the cooldown is over, every link that
 // should be there is there, and neither `max` nor the server's ceiling is reached. One less,
 // when all links were below low_watermark in two evaluations running, no signal stands and
-// there are more than `min`: the one with the highest number. A change forgets what was
+// there are more than `min`: the one with the highest number, of those that are not ready if
+// there are any, because the ready one may be all the agent has. A change forgets what was
 // seen, so the next one needs two evaluations of the pool as it then is.
 //
 // What a signal means here, and why:

@@ -44,10 +44,14 @@ void AgentPool::add() {
   (*links_.insert(place, std::move(link)))->start();
 }
 
+// The highest; before it, one that is away, because what takes streams may be all there is.
 void AgentPool::shrink() {
-  const auto highest =
-      std::find_if(links_.rbegin(), links_.rend(), [](const auto& link) { return !link->is_draining(); });
-  (*highest)->drain();
+  const auto is_away = [](const auto& link) { return !link->is_draining() && link->ready() == nullptr; };
+  auto found = std::find_if(links_.rbegin(), links_.rend(), is_away);
+  if (found == links_.rend())
+    found =
+        std::find_if(links_.rbegin(), links_.rend(), [](const auto& link) { return !link->is_draining(); });
+  (*found)->drain();
 }
 
 void AgentPool::on_link_change() {

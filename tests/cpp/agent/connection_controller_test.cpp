@@ -286,6 +286,19 @@ TEST(ConnectionController, NothingIsTakenAwayWhileASignalStands) {
   }
 }
 
+// Else an agent whose first link is being connected anew would be offline until that is done.
+TEST(ConnectionController, ALinkThatIsNotReadyGoesBeforeOneThatTakesStreams) {
+  const LinkLoad away{1, false, false, 0, 0, 0, 0};
+  Pool pool;
+  pool.links = {away, {2, true, false, 1, 0, 20'000, 0}};
+  const Decision shrink = twice(settings(), pool);
+  EXPECT_EQ(shrink.action, ScaleAction::shrink);
+  EXPECT_EQ(shrink.slot, 1u);
+  // Of several the highest.
+  pool.links = {away, {2, false, false, 0, 0, 0, 0}, {3, true, false, 1, 0, 20'000, 0}};
+  EXPECT_EQ(twice(settings(), pool).slot, 2u);
+}
+
 TEST(ConnectionController, LinksThatEndAreLimited) {
   Pool pool;
   pool.links = {{1, true, false, 0, 0, 0, 0}, {2, true, false, 0, 0, 0, 0}};

@@ -375,6 +375,22 @@ TEST_F(PoolsTest, AnOutageNeitherGrowsNorShrinksAPool) {
   EXPECT_EQ(pools->stats().grown_count + pools->stats().shrunk_count, 0u);
 }
 
+// Else the client could open nothing until the link that is away came back.
+TEST_F(PoolsTest, ALinkThatIsAwayGoesBeforeOneThatTakesStreams) {
+  config.connections.low_watermark_count = 2;
+  up(1, 2);
+  config.connections.min_count = 2;
+  pools->use_settings(config.connections);
+  answer(1);
+  config.connections.min_count = 1;
+  pools->use_settings(config.connections);
+  server.peer(0).link = {};
+  ASSERT_TRUE(run_until([&] { return ready_count() == 1; }));
+  timers.advance(3 * kEvaluation_us);
+  EXPECT_EQ(pools->stats().shrunk_count, 1u);
+  EXPECT_EQ(refusal(), TMESH_OK);
+}
+
 // Ties need round-trip times, and a fresh link has none for the 20 s of the first heartbeat.
 TEST_F(PoolsTest, LinksOfAPoolAreMeasuredAtOnceAndAtEveryEvaluation) {
   up(2, 4);
