@@ -31,8 +31,9 @@ void UdpAssociations::on_datagram(const net::UdpAddress& source, std::span<const
 }
 
 void UdpAssociations::pump() {
-  for (auto it = in_order_.begin(); it != in_order_.end();) {
-    // It goes to the end when something moves: those behind it stay.
+  auto it = in_order_.begin();
+  for (std::size_t left = in_order_.size(); left > 0; left--) {
+    // It goes to the end when something moves: those behind it stay, and its next turn is another one.
     UdpAssociation& association = **it++;
     association.pump();
   }

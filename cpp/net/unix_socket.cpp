@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,17 @@ bool is_stale(const sockaddr_un& address) {
 
 int bind_to(int fd, const sockaddr_un& address) {
   return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
+// Held until the socket listens: between another program's look at a stale file and its removal
+// nobody puts a live one there. A program that does so has it for microseconds; but whoever may
+// read the folder can lock it, so the wait is short and what comes of it is no condition.
+constexpr int kLockTries = 50;
+constexpr timespec kLockWait{0, 2'000'000};
+
+void lock(int folder) {
+  for (int tries = 0; ::flock(folder, LOCK_EX | LOCK_NB) != 0 && tries < kLockTries; tries++)
+    ::nanosleep(&kLockWait, nullptr);
 }
 
 struct Owner {
@@ -105,8 +117,9 @@ Result<Owner> find_owner(const std::string& text) {
 // Before anybody can connect, which is when it listens.
 bool give(const char* path, const Owner& owner, mode_t mode) {
   const bool is_own = owner.user == static_cast<uid_t>(-1) && owner.group == static_cast<gid_t>(-1);
-  // Not following a link that somebody put in its place.
-  return (is_own || ::lchown(path, owner.user, owner.group) == 0) && ::chmod(path, mode) == 0;
+  // Neither follows a link that somebody, the new owner for one, put in its place.
+  return (is_own || ::lchown(path, owner.user, owner.group) == 0) &&
+         ::fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 }  // namespace
@@ -123,14 +136,11 @@ Result<int> listen_unix(const UnixSocketPlace& place) {
   Descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return fail(TMESH_E_IO, "cannot make a socket");
 
-  // Held until the socket listens: between another program's look at a stale file and its
-  // removal nobody puts a live one there.
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  const Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock.get() < 0) return listen_failure(errno);
-  while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
-  }
+  const Descriptor folder_fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder_fd.get() < 0) return listen_failure(errno);
+  lock(folder_fd.get());
   int error = bind_to(fd.get(), address);
   if (error == EADDRINUSE && is_stale(address) && ::unlink(address.sun_path) == 0)
     error = bind_to(fd.get(), address);

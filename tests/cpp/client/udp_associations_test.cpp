@@ -409,6 +409,20 @@ TEST_F(UdpAssociationsTest, ManyAnswersTakeSeveralTurns) {
   EXPECT_EQ(pair.opener.mux.live_count, 0u);
 }
 
+TEST_F(UdpAssociationsTest, ASocketThatTakesDatagramsAgainGivesEachAssociationOneTurn) {
+  is_blocked = true;
+  for (unsigned n : {0u, 1u}) {
+    send(n + 1);
+    for (std::size_t i = 0; i < 3 * UdpAssociation::kTurnMax; i++) {
+      ASSERT_TRUE(tmesh_is_ok(tmesh_stream_send_datagram(far[n]->stream, "x", 1)));
+    }
+  }
+  pump();
+  is_blocked = false;
+  table->pump();
+  EXPECT_EQ(replies.size(), 2 * UdpAssociation::kTurnMax);
+}
+
 TEST_F(UdpAssociationsTest, AuthUrlIsAskedOncePerAssociation) {
   opening.auth_url = "http://127.0.0.1/check";
   send(1, "a");

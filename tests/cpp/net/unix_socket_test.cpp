@@ -1,7 +1,9 @@
 // Files of Unix sockets, and the socket that answers with a document.
 #include "cpp/net/unix_socket.hpp"
 
+#include <fcntl.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -89,6 +91,18 @@ TEST_F(UnixSocketTest, AFileThatIsNoSocketIsLeftAlone) {
   ASSERT_FALSE(fd.has_value());
   EXPECT_EQ(fd.error().code, TMESH_E_REFUSED);
   EXPECT_EQ(std::filesystem::file_size(path), 4u);
+}
+
+// Whoever may read the folder can hold a lock on it for ever.
+TEST_F(UnixSocketTest, ALockedFolderHoldsNobodyUpForLong) {
+  const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  ::alarm(20);  // would be the end of this program
+  const Result<int> fd = listen_unix(path, 0600);
+  ::alarm(0);
+  ASSERT_TRUE(fd.has_value());
+  ::close(*fd);
+  ::close(lock);
 }
 
 TEST_F(UnixSocketTest, APathThatCannotBeIsRefusedInWords) {
