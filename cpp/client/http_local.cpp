@@ -120,7 +120,12 @@ void HttpLocal::act() {
     case Verdict::abort:
       return end(false);
     case Verdict::close:
-      return end(true);
+      timeout_.cancel();
+      // A closed socket has some seconds for its last bytes, and a slow reader needs longer; what
+      // it still sends is nobody's.
+      client_drop(socket_.in->len_bytes);
+      if (socket_.out->len_bytes == 0) end(true);
+      return;
     case Verdict::tunnel:
       timeout_.cancel();
       // What the stream is still owed for would be lost to it.
@@ -144,9 +149,11 @@ void HttpLocal::watch() {
   const bool is_same = timeout_.active() && wait == waited_for_ && number == waited_at_request_;
   waited_for_ = wait;
   waited_at_request_ = number;
-  if (wait == Wait::nothing) return timeout_.cancel();
-  if (is_same || goes_on) return;
   const bool is_between = wait == Wait::request && !is_first;
+  // Who still reads the last answer is not late with a request.
+  const bool is_reading = is_between && socket_.out->len_bytes > 0;
+  if (wait == Wait::nothing || is_reading) return timeout_.cancel();
+  if (is_same || goes_on) return;
   timeout_ = entry_.loop().after(is_between ? kIdle_us : entry_.deps().handshake_timeout_us,
                                  Delegate<void()>::bind<&HttpLocal::on_timeout>(this));
 }

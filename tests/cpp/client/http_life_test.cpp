@@ -55,6 +55,70 @@ TEST_F(HttpEntryTest, ABodyThatIsOnlyReadOverHasATimeout) {
   ASSERT_TRUE(run_until([&] { return client.is_over(); }));
 }
 
+// A client that is slow to read, and its answer, which has left the stream.
+class SlowClientTest : public HttpEntryTest {
+ protected:
+  RawClient slow_client() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int few_bytes = 4096;
+    EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few_bytes, sizeof few_bytes), 0);
+    return RawClient(entry->port(), fd);
+  }
+  // Until the kernel takes no more of them: the last ones wait in the entry.
+  void send_until_it_waits(const std::string& before = {}, const std::string& behind = {}) {
+    const std::string piece = before + std::string(0x4000, 'x') + behind;
+    do {
+      far().send(piece);
+      sent_bytes += piece.size();
+      ASSERT_LT(sent_bytes, 64u << 20);
+    } while (run_until([&] { return far().unsent.empty() && loop().pool()->live_count == 0; }, 100'000));
+  }
+  std::size_t sent_bytes = 0;
+};
+
+TEST_F(SlowClientTest, WhatEndsWithTheConnectionIsWrittenHoweverLongThatTakes) {
+  make();
+  RawClient client = slow_client();
+  client.send(get("a"));
+  ASSERT_TRUE(run_until([&] { return streams_count() == 1; }));
+  far().answer(tmesh_open_accept());
+  const std::string head = wire("HTTP/1.1 200 OK\nConnection: close\n\n");
+  far().send(head);
+  send_until_it_waits();
+  far().finish();
+  // It is the target's last word: nothing else will be asked for.
+  ASSERT_TRUE(run_until([&] { return far().is_eof; }));
+  run_for(50'000);
+  EXPECT_EQ(entry->locals_count(), 1u) << "a socket that is only closed has some seconds for its last bytes";
+  EXPECT_FALSE(client.is_reset);
+  // What it sends meanwhile is nobody's, and does not stop it from reading.
+  const std::string ignored(65'536, 'y');
+  for (int i = 0; i < 50; i++) {
+    std::size_t at = 0;
+    ASSERT_TRUE(run_until([&] { return (at += client.send(ignored.substr(at))) == ignored.size(); }));
+  }
+  ASSERT_TRUE(run_until([&] { return client.is_over(); }));
+  EXPECT_EQ(client.received.size(), head.size() + sent_bytes);
+  EXPECT_FALSE(client.is_reset);
+  ASSERT_TRUE(run_until([&] { return entry->locals_count() == 0; }));
+}
+
+TEST_F(SlowClientTest, TheTimeBetweenRequestsBeginsWhenTheAnswerIsWritten) {
+  make();
+  const std::size_t before = loop().timer_count();
+  RawClient client = slow_client();
+  client.send(get("a"));
+  ASSERT_TRUE(run_until([&] { return streams_count() == 1; }));
+  far().answer(tmesh_open_accept());
+  far().send(wire("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n"));
+  send_until_it_waits(wire("4000\n"), wire("\n"));
+  far().send(wire("0\n\n"));
+  run_for(50'000);
+  EXPECT_EQ(loop().timer_count(), before);
+  ASSERT_TRUE(run_until([&] { return client.pump().received.ends_with("\r\n0\r\n\r\n"); }));
+  ASSERT_TRUE(run_until([&] { return loop().timer_count() == before + 1; }));
+}
+
 // LESSONS P-I8.
 TEST_F(HttpEntryTest, AHundredSilentClientsDoNotDelayTheNext) {
   make();
