@@ -1,10 +1,10 @@
 // The real OpenValidator: asks the service behind an entry's auth_url (requirement D10).
 //
 // The question is a POST of JSON {protocol, agentId, targetHost, targetPort, username?,
-// password?}. An answer of 2xx that came whole is a yes; every other one, no answer in time
-// and every error are a no. Yes and no are kept for their times; a no for want of an answer,
-// which 408, 429 and 5xx are as well, for one second at most, so that a service that comes
-// back is heard.
+// password?}. An answer of 2xx is a yes once its body came whole or passed 64 KiB; every
+// other one, no answer in time and every error are a no. Yes and no are kept for their times;
+// a no for want of an answer, which 408, 429 and 5xx are as well, for one second at most, so
+// that a service that comes back is heard.
 //
 // Who asks the same at the same time shares one lookup. It is nobody's own: it ends when the
 // last of them has gone. More than kLookupsMax at once are a no that is not kept.
