@@ -4,12 +4,13 @@
 #     -Archive tunnelmesh-1.0.0-windows-amd64.zip -Config client.yaml -TokenFile client-token -WinSW WinSW-x64.exe
 #
 # Run again with a newer archive it upgrades: the configuration stays, the old program is kept as
-# .bak-<UTC>, and everything is put back when the new one does not accept the configuration or
-# does not start. Secrets are never parameters; the token comes from a file. Services of client
+# .bak-<UTC>, and everything is put back when the new one does not accept the configuration,
+# does not start, or when something fails on the way. Secrets are never parameters; the token comes from a file. Services of client
 # and agent run through WinSW; a server is installed without a service.
 #
-# Exit: 0 done, 2 arguments, 3 preflight, 5 checksum, 6 configuration, 7 service did not start
-# (rolled back), 8 uninstall.
+# Exit: 0 done, 1 interrupted or failed on the way (rolled back), 2 arguments, 3 preflight,
+# 5 checksum, 6 configuration, 7 service could not be set up or did not start (rolled back),
+# 8 uninstall.
 [CmdletBinding(PositionalBinding = $false)]
 param(
     [ValidateSet('client', 'agent', 'server')][string]$Role,
@@ -137,6 +138,8 @@ if ($hasService -and -not (Test-Path $wrapper) -and (-not $WinSW -or -not (Test-
     Die 3 'WinSW is needed for the service: give its program with -WinSW, or use -NoService'
 }
 
+# What puts everything back, from the first change to the end.
+$undo = $null
 $scratch = Join-Path ([IO.Path]::GetTempPath()) "tunnelmesh-install-$([Guid]::NewGuid())"
 New-Item -ItemType Directory -Path $scratch | Out-Null
 try {
@@ -172,82 +175,112 @@ try {
     $hadProgram = Test-Path $installed
     $hadUnit = Test-Path $unit
     $hadToken = Test-Path $token
+    # Said just before a file is replaced, when the copy of the old one is complete.
     $isNewConfig = $false
+    $isNewToken = $false
+    $isNewProgram = $false
+    $isNewUnit = $false
     $configBackup = "$settings.bak-$stamp"
 
     function Restore-Files {
         if ($isNewConfig) {
-            Remove-Item -Force $settings
+            Remove-Item -Force -ErrorAction SilentlyContinue $settings
             if (Test-Path $configBackup) { Move-Item -Force $configBackup $settings }
         }
-        if ($TokenFile) {
-            if ($hadToken) { Copy-Item -Force (Join-Path $scratch 'token') $token } else { Remove-Item -Force $token }
+        if ($isNewToken) {
+            if ($hadToken) {
+                Copy-Item -Force (Join-Path $scratch 'token') $token
+            } else {
+                Remove-Item -Force -ErrorAction SilentlyContinue $token
+            }
         }
     }
+    function Undo-Everything {
+        if ($isNewUnit) { Invoke-Wrapper 'stop' | Out-Null }
+        if ($isNewProgram) {
+            if ($hadProgram) {
+                Move-Item -Force "$installed.bak-$stamp" $installed
+            } else {
+                Remove-Item -Force -ErrorAction SilentlyContinue $installed
+            }
+        }
+        if ($isNewUnit) {
+            if ($hadUnit) {
+                Copy-Item -Force (Join-Path $scratch 'unit') $unit
+            } else {
+                Invoke-Wrapper 'uninstall' | Out-Null
+                Remove-Item -Force -ErrorAction SilentlyContinue $unit
+            }
+        }
+        Restore-Files
+        if ($hasService -and $hadProgram -and $hadUnit) { Invoke-Wrapper 'start' | Out-Null }
+    }
+    $undo = { Restore-Files }
 
     if ($Config -and ($Reconfigure -or -not (Test-Path $settings))) {
         if (Test-Path $settings) { Copy-Item $settings $configBackup }
-        Copy-Item -Force $Config $settings
         $isNewConfig = $true
+        Copy-Item -Force $Config $settings
     } elseif ($Config) {
         Say "$settings is there and stays; -Reconfigure replaces it"
     }
     if ($TokenFile) {
         if ($hadToken) { Copy-Item $token (Join-Path $scratch 'token') }
+        $isNewToken = $true
         Copy-Item -Force $TokenFile $token
         Protect-Secret $token
     }
     if (Test-Path $token) { Set-Item -Path "env:TUNNELMESH_$($Role.ToUpperInvariant())_TOKEN_FILE" -Value $token }
     & $staged check-config --config $settings
     if ($LASTEXITCODE -ne 0) {
+        $undo = $null
         Restore-Files
         Die 6 'the configuration is not accepted; nothing was changed'
     }
 
     # --- program and service ----------------------------------------------------
 
+    $undo = { Undo-Everything }
     if ($hasService -and (Test-Running)) { Invoke-Wrapper 'stop' | Out-Null }
     if ($hadProgram) { Copy-Item $installed "$installed.bak-$stamp" }
+    $isNewProgram = $true
     Copy-Item -Force $staged $installed
     Get-ChildItem "$installed.bak-*" | Sort-Object Name -Descending | Select-Object -Skip 3 | Remove-Item -Force
     if (-not $hasService) {
+        $undo = $null
         Say "$version is installed as $installed; no service was set up"
         Say "run it: `"$installed`" run --config `"$settings`""
         exit 0
     }
 
     if ($hadUnit) { Copy-Item $unit (Join-Path $scratch 'unit') }
+    $isNewUnit = $true
     Copy-Item -Force (Join-Path $PSScriptRoot "windows\$service.xml") $unit
     if ($WinSW) { Copy-Item -Force $WinSW $wrapper }
 
-    function Undo-Everything {
-        Invoke-Wrapper 'stop' | Out-Null
-        if ($hadProgram) { Move-Item -Force "$installed.bak-$stamp" $installed } else { Remove-Item -Force $installed }
-        if ($hadUnit) {
-            Copy-Item -Force (Join-Path $scratch 'unit') $unit
-        } else {
-            Invoke-Wrapper 'uninstall' | Out-Null
-            Remove-Item -Force $unit
-        }
-        Restore-Files
-        if ($hadProgram -and $hadUnit) { Invoke-Wrapper 'start' | Out-Null }
-    }
-
     if (-not (Get-Service -Name $program -ErrorAction SilentlyContinue)) {
         if (-not (Invoke-Wrapper 'install')) {
+            $undo = $null
             Undo-Everything
             Die 7 'the service could not be set up; everything is as it was'
         }
     }
     if ($NoStart) {
+        $undo = $null
         Say "$version is installed; the service is not started"
         exit 0
     }
     if (-not (Start-AndWatch)) {
+        $undo = $null
         Undo-Everything
         Die 7 "$program did not start (its log is in $etc\logs); everything is as it was"
     }
+    $undo = $null
     Say "$version is installed and runs"
 } finally {
+    if ($undo) {
+        & $undo
+        [Console]::Error.WriteLine('install: not finished (see above); everything is as it was')
+    }
     Remove-Item -Recurse -Force -ErrorAction SilentlyContinue $scratch
 }

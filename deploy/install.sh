@@ -6,11 +6,13 @@
 #     --config client.yaml --token-file client-token
 #
 # Run again with a newer archive it upgrades: the configuration stays, the old program is kept
-# as .bak-<UTC>, and everything is put back when the new one does not accept the configuration
-# or does not start. Secrets are never flags; the token comes from a file.
+# as .bak-<UTC>, and everything is put back when the new one does not accept the configuration,
+# does not start, or when something fails on the way. Secrets are never flags; the token comes
+# from a file.
 #
-# Exit: 0 done (also without a service manager), 2 arguments, 3 preflight, 5 checksum,
-# 6 configuration, 7 service did not start (rolled back), 8 uninstall.
+# Exit: 0 done (also without a service manager), 1 interrupted (rolled back), 2 arguments,
+# 3 preflight, 5 checksum, 6 configuration, 7 files or service could not be set up (rolled
+# back), 8 uninstall.
 set -eu
 export LC_ALL=C
 umask 022
@@ -272,8 +274,31 @@ fi
 [ -z "$unit" ] || [ "$manager" = none ] || [ -r "$unit_source" ] || die 3 "$unit_source is missing"
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/tunnelmesh-install.XXXXXX")
-trap 'rm -rf -- "$scratch"' EXIT
-trap 'exit 1' HUP INT TERM
+# What puts everything back, from the first change to the end.
+undo=
+is_interrupted=
+# Every way out, also a command that failed (set -e: a full disk, a folder that is a file).
+leave() {
+  code=$?
+  trap - EXIT
+  trap '' HUP INT TERM
+  set +e
+  if [ -n "$undo" ]; then
+    $undo
+    [ -n "$is_interrupted" ] || code=7
+    printf 'install: not finished (see above); everything is as it was\n' >&2
+  fi
+  rm -rf -- "$scratch"
+  exit "$code"
+}
+trap leave EXIT
+trap 'is_interrupted=1; exit 1' HUP INT TERM
+# Ends with everything as it was.
+die_undone() { # CODE MESSAGE
+  $undo
+  undo=
+  die "$@"
+}
 
 sha256_of() {
   if command -v sha256sum >/dev/null 2>&1; then
@@ -304,7 +329,8 @@ fi
 if [ -z "$found" ] || [ ! -f "$found" ]; then die 3 "there is no $program in what was given"; fi
 cp -- "$found" "$scratch/$program"
 chmod 755 "$scratch/$program"
-version=$("$scratch/$program" --version) || die 3 "$program does not run on this machine"
+version=$("$scratch/$program" --version) ||
+  die 3 "$program does not run on this machine, or not from ${TMPDIR:-/tmp} (noexec? set TMPDIR)"
 
 confirm "Install $version as a $role ($mode, service manager: $manager)?"
 
@@ -315,19 +341,32 @@ while [ -e "$installed.bak-$now" ] || [ -e "$settings.bak-$now" ]; do
   sleep 1
   now=$(date -u +%Y%m%dT%H%M%SZ)
 done
+had_config=
+had_token=
+had_program=
+had_unit=
+[ ! -e "$settings" ] || had_config=1
+[ ! -e "$token" ] || had_token=1
+[ ! -e "$installed" ] || had_program=1
+[ -z "$unit" ] || [ ! -e "$unit" ] || had_unit=1
+# Said just before a file is replaced, when the copy of the old one is complete.
 is_new_config=
 is_new_token=
-had_program=
-[ ! -e "$installed" ] || had_program=1
+is_new_program=
+is_new_unit=
 
-put_back() {
-  if [ -n "$is_new_config" ]; then
-    rm -f -- "$settings"
-    [ ! -e "$settings.bak-$now" ] || mv -f -- "$settings.bak-$now" "$settings"
-  fi
-  [ -z "$is_new_token" ] || rm -f -- "$token"
-  [ ! -e "$scratch/token" ] || mv -f -- "$scratch/token" "$token"
+# NEW_FLAG HAD_FLAG FILE COPY: COPY is moved back, or FILE removed if there was none.
+put_back_file() {
+  rm -f -- "$3.new"
+  if [ -z "$1" ]; then return 0; fi
+  if [ -n "$2" ]; then mv -f -- "$4" "$3"; else rm -f -- "$3"; fi
 }
+put_back() {
+  put_back_file "$is_new_config" "$had_config" "$settings" "$settings.bak-$now"
+  rm -f -- "$settings.bak-$now"
+  put_back_file "$is_new_token" "$had_token" "$token" "$scratch/token"
+}
+undo=put_back
 
 # Users are made on this machine only, not below another root.
 if [ "$mode" = system ] && [ -z "$root" ] && ! id "$service_user" >/dev/null 2>&1; then
@@ -344,90 +383,107 @@ own() { # FILE OWNER
 
 mkdir -p -- "$bin" "$etc"
 if [ -n "$config" ] && { [ ! -e "$settings" ] || [ -n "$wants_reconfigure" ]; }; then
-  [ ! -e "$settings" ] || cp -p -- "$settings" "$settings.bak-$now"
-  cp -- "$config" "$settings.new"
+  [ -z "$had_config" ] || cp -p -- "$settings" "$settings.bak-$now"
+  rm -f -- "$settings.new"
+  (umask 077 && cp -- "$config" "$settings.new")
   chmod 640 "$settings.new"
   if [ "$mode" = system ] && [ "$(id -u)" = 0 ] && id "$service_user" >/dev/null 2>&1; then
     chgrp "$service_user" "$settings.new"
   fi
-  mv -f -- "$settings.new" "$settings"
   is_new_config=1
+  mv -f -- "$settings.new" "$settings"
 elif [ -n "$config" ]; then
   say "$settings is there and stays; --reconfigure replaces it"
 fi
 if [ -n "$token_file" ]; then
-  if [ -e "$token" ]; then cp -p -- "$token" "$scratch/token"; else is_new_token=1; fi
+  [ -z "$had_token" ] || cp -p -- "$token" "$scratch/token"
+  rm -f -- "$token.new"
   (umask 077 && cp -- "$token_file" "$token.new")
   chmod 600 "$token.new"
   own "$token.new" "$token_owner"
+  is_new_token=1
   mv -f -- "$token.new" "$token"
 fi
 
+# The credentials that `systemctl edit` gave to the service, where the program looks for them.
+link_credentials() {
+  mkdir "$scratch/credentials"
+  for drop_in in "$unit".d/*.conf; do
+    [ -r "$drop_in" ] || continue
+    sed -n 's/^LoadCredential=//p' "$drop_in" | while IFS=: read -r id path; do
+      case $id in "" | */*) continue ;; esac
+      case $path in /*) ln -sf -- "$root$path" "$scratch/credentials/$id" ;; esac
+    done
+  done
+}
 check_config() {
   (
+    if [ "$manager" = systemd ]; then
+      link_credentials
+      export "CREDENTIALS_DIRECTORY=$scratch/credentials"
+    fi
     [ ! -e "$token" ] || export "TUNNELMESH_$(printf %s "$role" | tr '[:lower:]' '[:upper:]')_TOKEN_FILE=$token"
     exec "$scratch/$program" check-config --config "$settings"
   )
 }
-if ! check_config; then
-  put_back
-  die 6 "the configuration is not accepted; nothing was changed"
-fi
+check_config || die_undone 6 "the configuration is not accepted; nothing was changed"
 
 # --- program and service ----------------------------------------------------------------
 
+roll_back() {
+  if [ -n "$is_new_unit" ]; then
+    service stop >/dev/null 2>&1 || true
+    [ -n "$had_unit" ] || service disable >/dev/null 2>&1 || true
+  fi
+  put_back_file "$is_new_program" "$had_program" "$installed" "$installed.bak-$now"
+  rm -f -- "$installed.bak-$now"
+  [ -z "$unit" ] || put_back_file "$is_new_unit" "$had_unit" "$unit" "$scratch/unit"
+  put_back
+  if [ -z "$is_new_unit" ]; then return 0; fi
+  service reload-units >/dev/null 2>&1 || true
+  [ -z "$had_program" ] || [ -z "$had_unit" ] || service restart >/dev/null 2>&1 || true
+}
+undo=roll_back
+
 [ -z "$had_program" ] || cp -p -- "$installed" "$installed.bak-$now"
 cp -- "$scratch/$program" "$installed.new"
+is_new_program=1
 mv -f -- "$installed.new" "$installed"
 # At the end of all that ends well: some programs to go back to, not one for each upgrade.
-prune() {
+finish() {
+  undo=
   find "$bin" -maxdepth 1 -name "$program.bak-*" | sort -r | tail -n +4 | while IFS= read -r old; do
     rm -f -- "$old"
   done
 }
 
 if [ "$manager" = none ]; then
-  prune
+  finish
   say "$version is installed as $installed; no service was set up"
   say "run it: $installed run --config $settings"
   exit 0
 fi
 
-[ ! -e "$unit" ] || cp -p -- "$unit" "$scratch/unit"
+[ -z "$had_unit" ] || cp -p -- "$unit" "$scratch/unit"
 mkdir -p -- "$(dirname -- "$unit")"
-sed "s|@HOME@|$HOME|g" "$unit_source" >"$unit.new"
+sed "s|@HOME@|$(printf %s "$HOME" | sed 's/[&|\\]/\\&/g')|g" "$unit_source" >"$unit.new"
 case $manager in
   openrc | procd) chmod 755 "$unit.new" ;;
   *) chmod 644 "$unit.new" ;;
 esac
+is_new_unit=1
 mv -f -- "$unit.new" "$unit"
 
-roll_back() {
-  service stop >/dev/null 2>&1 || true
-  if [ -n "$had_program" ]; then mv -f -- "$installed.bak-$now" "$installed"; else rm -f -- "$installed"; fi
-  if [ -e "$scratch/unit" ]; then
-    cp -p -- "$scratch/unit" "$unit"
-  else
-    service disable >/dev/null 2>&1 || true
-    rm -f -- "$unit"
-  fi
-  put_back
-  service reload-units >/dev/null 2>&1 || true
-  [ -z "$had_program" ] || [ ! -e "$unit" ] || service restart >/dev/null 2>&1 || true
-}
-
 if ! { service reload-units && service enable; }; then
-  roll_back
-  die 7 "the service could not be set up; everything is as it was"
+  die_undone 7 "the service could not be set up; everything is as it was"
 fi
 if [ -z "$wants_start" ]; then
-  prune
+  finish
   say "$version is installed; the service is enabled, not started"
   exit 0
 fi
 if ! starts; then
-  roll_back
-  die 7 "$program did not start (its log says why); everything is as it was"
+  die_undone 7 "$program did not start (its log says why); everything is as it was"
 fi
-prune
+finish
 say "$version is installed and runs"

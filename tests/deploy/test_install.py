@@ -219,6 +219,48 @@ class Install(ScratchTest):
         self.assertEqual(done.returncode, 7)
         self.assertEqual(self.files(), {})
 
+    def test_whatever_fails_on_the_way_is_undone(self):
+        self.install()
+        before = self.files()
+        write(self.at("token-2"), "another\n", 0o600)
+        # The program, the configuration and the token are replaced by the time at which this shows.
+        os.rename(os.path.dirname(self.unit), self.at("units"))
+        write(os.path.dirname(self.unit), "not a folder")
+        done = self.run_it("--bin-dir", self.programs("2.0"), "--config", self.at("client.yaml"), "--reconfigure",
+                           "--token-file", self.at("token-2"), "--yes")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn("everything is as it was", done.stderr)
+        os.remove(os.path.dirname(self.unit))
+        os.rename(self.at("units"), os.path.dirname(self.unit))
+        self.assertEqual(self.files(), before)
+
+    def test_an_interrupted_upgrade_is_undone(self):
+        for at in ("daemon-reload", "restart"):
+            with self.subTest(at=at):
+                self.manager()
+                self.install()
+                before = self.files()
+                write(self.at("path", "systemctl"), SYSTEMCTL.format(log=self.log, fails="nothing").replace(
+                    "exit 0", f'[ "$1" != {at} ] || kill -TERM $PPID\nexit 0'), 0o755)
+                write(self.at("token-2"), "another\n", 0o600)
+                done = self.run_it("--bin-dir", self.programs("2.0"), "--token-file", self.at("token-2"), "--yes")
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(self.files(), before)
+                self.assertEqual(read(self.log).splitlines()[-1], "restart tunnelmesh-client", "the old one runs again")
+
+    def test_names_with_spaces_and_signs(self):
+        self.root = self.at("a root & more")
+        os.makedirs(os.path.join(self.root, "run/systemd/system"))
+        os.rename(self.at("token"), self.at("my token"))
+        os.rename(self.at("client.yaml"), self.at("client $x.yaml"))
+        folder = self.at("bin 'new'")
+        os.rename(self.programs(), folder)
+        done = self.run_it("--bin-dir", folder, "--config", self.at("client $x.yaml"), "--token-file", self.at("my token"),
+                           "--yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read(os.path.join(self.root, "etc/tunnelmesh/client.yaml")), CONFIG)
+        self.assertTrue(os.access(os.path.join(self.root, "usr/local/bin/tunnelmesh-client"), os.X_OK))
+
     # --- uninstall -------------------------------------------------------------------------
 
     def test_uninstall_keeps_the_configuration(self):
@@ -285,6 +327,18 @@ class Install(ScratchTest):
         for role in ("agent", "server"):
             self.assertTrue(os.path.exists(os.path.join(self.root, f"etc/systemd/system/tunnelmesh-{role}.service")))
 
+    def test_credentials_of_the_service_count_when_the_configuration_is_checked(self):
+        write(self.at("server.yaml"), "mode: cluster\nstorage: {driver: mysql}\nserver: {http_addr: '127.0.0.1:8000'}\n")
+        arguments = ["--bin-dir", BIN, "--config", self.at("server.yaml"), "--yes"]
+        self.assertEqual(self.run_it(*arguments, role="server").returncode, 6, "there is no DSN")
+        secret = os.path.join(self.root, "etc/tunnelmesh/my dsn")
+        write(secret, "me:secret@tcp(127.0.0.1:3306)/mesh\n", 0o600)
+        write(os.path.join(self.root, "etc/systemd/system/tunnelmesh-server.service.d/override.conf"),
+              "[Service]\nLoadCredential=tunnelmesh-server.mysql-dsn:/etc/tunnelmesh/my dsn\n")
+        done = self.run_it(*arguments, role="server")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("secret", done.stdout + done.stderr)
+
     def test_it_is_plain_shell(self):
         shellcheck = need("shellcheck")
         scripts = [os.path.join(DEPLOY, "install.sh"), *glob.glob(os.path.join(DEPLOY, "openrc/*")),
@@ -295,7 +349,7 @@ class Install(ScratchTest):
     def test_every_exit_code_is_described(self):
         text = read(os.path.join(DEPLOY, "install.sh"))
         head = text[:text.index("set -eu")]
-        for code in set(re.findall(r"\bdie (\d)", text)):
+        for code in set(re.findall(r"\bdie(?:_undone)? (\d)", text)):
             self.assertRegex(head, rf"[ ,]{code} ")
 
 

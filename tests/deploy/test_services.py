@@ -55,7 +55,6 @@ class Systemd(ScratchTest):
             program = f"/usr/local/bin/tunnelmesh-{role}"
             for line in (f"User={user}", f"StateDirectory={user}", "Restart=on-failure", "RestartSec=5s",
                          "LimitNOFILE=65536", f"ExecStart={program} run --config /etc/tunnelmesh/{role}.yaml",
-                         f"ExecStartPre={program} check-config --config /etc/tunnelmesh/{role}.yaml",
                          "ExecReload=/bin/kill -HUP $MAINPID", "WantedBy=multi-user.target"):
                 self.assertIn(f"\n{line}\n", text, role)
         for role in ("client", "agent"):
@@ -63,6 +62,27 @@ class Systemd(ScratchTest):
             # Where `status` looks for the socket, and the name under which the program looks for its token.
             self.assertIn(f"\nRuntimeDirectory=tunnelmesh/{role}\n", text)
             self.assertIn(f"\nLoadCredential=tunnelmesh-{role}.token:/etc/tunnelmesh/{role}-token\n", text)
+
+    def test_only_the_program_that_runs_needs_credentials(self):
+        """ExecStartPre= has them from systemd 252 on, a second one from 254, ExecReload= (under ProtectSystem=) from
+        257: a check there refuses every start or reload on the others."""
+        for role in ROLES:
+            commands = re.findall(r"(?m)^Exec(?!Start=)\w+=(.*)$", read(self.unit(role)))
+            self.assertIn("/bin/kill -HUP $MAINPID", commands)
+            for command in commands:
+                self.assertNotRegex(command, r"tunnelmesh-\w+ (?!init-node-id)", role)
+
+    def test_the_identity_of_a_server_needs_no_credential(self):
+        write(self.at("server.yaml"), f"mode: cluster\nnode: {{id_path: {self.at('node-id')}}}\nstorage: {{driver: mysql}}\n"
+              "server: {token_encryption_key_file: /nonexistent/of-root-only}\n")
+        done = run(os.path.join(BIN, "tunnelmesh-server"), "init-node-id", "--config", self.at("server.yaml"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_group_can_be_given_to_a_socket(self):
+        """In a user namespace of its own (PrivateUsers=) every group but the service's own is unmapped."""
+        text = read(self.unit("client"))
+        self.assertIn("\nSystemCallFilter=@chown\n", text)
+        self.assertNotRegex(text, r"(?m)^PrivateUsers")
 
     def test_the_credential_is_the_token(self):
         folder = self.at("credentials")
@@ -143,7 +163,7 @@ class PowerShell(ScratchTest):
     def test_it_has_the_roles_and_exit_codes_of_the_shell_installer(self):
         shell = read(os.path.join(DEPLOY, "install.sh"))
         codes = set(re.findall(r"\bDie (\d)", self.text))
-        self.assertEqual(codes, set(re.findall(r"\bdie (\d)", shell)))
+        self.assertEqual(codes, set(re.findall(r"\bdie(?:_undone)? (\d)", shell)))
         self.assertEqual(codes, {"2", "3", "5", "6", "7", "8"})
         self.assertIn("[ValidateSet('client', 'agent', 'server')][string]$Role", self.text)
 
