@@ -71,9 +71,13 @@ const char* file_error_text(int error_number) {
   }
 }
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes, Pipes pipes) {
+  const int no_wait = pipes == Pipes::refuse ? O_NONBLOCK | O_NOCTTY : 0;
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | no_wait));
   if (fd.get() < 0) return fail(TMESH_E_IO, file_error_text(errno));
+  struct stat st = {};
+  if (pipes == Pipes::refuse && ::fstat(fd.get(), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+    return fail(TMESH_E_IO, "is a pipe or a device, which can be read only once");
   std::string data;
   char block[16384];
   Result<std::string> out;

@@ -14,9 +14,13 @@ namespace tmesh {
 // system's own text.
 const char* file_error_text(int error_number);
 
+// What to do with a file that is none: a pipe or a terminal waits for its writer, for ever
+// perhaps, and what was read from it is gone.
+enum class Pipes : uint8_t { read, refuse };
+
 // The whole regular file (or pipe). TOO_LARGE beyond max_bytes, IO otherwise, both
 // with a phrase of the kind above.
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes, Pipes pipes = Pipes::read);
 
 // Whether a file can be opened for reading and is no directory. IO with the reason.
 Result<void> check_readable(const std::string& path);

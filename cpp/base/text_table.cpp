@@ -44,7 +44,9 @@ std::string text_table(const std::vector<std::vector<std::string>>& lines) {
   std::string text;
   for (const std::vector<std::string>& line : lines) {
     for (std::size_t i = 0; i + 1 < line.size(); ++i) append_padded(text, line[i], widths[i] + 2);
-    text += line.back() + '\n';
+    text += line.back();
+    text.erase(text.find_last_not_of(' ') + 1);  // empty cells at the end
+    text += '\n';
   }
   return text;
 }

@@ -217,7 +217,7 @@ class App {
     }
     links_->use_settings(config_.connections);
     for (const auto& one : entries_->apply(config_.tunnels, deps())) {
-      log::error("entry_failed", {{"entry", one.tunnel}, {"reason", one.text}});
+      log::error("entry_failed", {{"entry", one.tunnel}, {"listen", one.place}, {"reason", one.text}});
     }
     use_agents();
     log::info("config_reloaded", {{"entries", entries_->running().size()}});

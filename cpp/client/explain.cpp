@@ -59,7 +59,8 @@ class Explain {
     std::vector<std::vector<std::string>> lines;
     for (const Stage& stage : stages_)
       lines.push_back({stage.name, stage.us == 0 ? "0ms" : session::short_time(stage.us), stage.note});
-    const std::string text = text_table(lines) + "\n" + verdict_ + "\n" + advice_ + "\n";
+    const std::string text =
+        text_table(lines) + (lines.empty() ? "" : "\n") + verdict_ + "\n" + advice_ + "\n";
     std::fwrite(text.data(), 1, text.size(), out);
   }
 

@@ -235,14 +235,14 @@ void store(Setting& setting, const Key& key, std::vector<std::string> texts, Ori
   setting.values = std::move(texts);
 }
 
-uint64_t apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
-                    Problems& problems) {
+uint64_t apply_file(const Source& source, Role role, Settings& settings, Problems& problems) {
+  const std::string& file = source.file;
   const Origin where{Origin::Kind::file, file, 0};
   if (ascii_lower(file).ends_with(".toml")) {
     problems.error(where, "", "TOML is not supported; use YAML or JSON");
     return kNoPrint;
   }
-  Result<std::string> text = read_file(file, kFileBytesMax);
+  Result<std::string> text = read_file(file, kFileBytesMax, pipes(source));
   if (!text) {
     const bool is_large = text.error().code == TMESH_E_TOO_LARGE;
     problems.error(
@@ -253,7 +253,7 @@ uint64_t apply_file(const std::string& file, Role role, bool takes_tunnels, Sett
   const uint64_t print = print_of(*text);
   std::vector<YamlNode> nodes = read_yaml(*text, file, problems);
   secure_wipe(*text);
-  FileSource(file, role, takes_tunnels, settings, problems).apply(nodes);
+  FileSource(file, role, source.tunnel.empty(), settings, problems).apply(nodes);
   return print;
 }
 

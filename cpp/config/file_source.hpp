@@ -6,13 +6,13 @@
 #include "cpp/config/key_table.hpp"
 #include "cpp/config/problems.hpp"
 #include "cpp/config/settings.hpp"
+#include "cpp/config/sources.hpp"
 
 namespace tmesh::config {
 
-// Reads and applies the file. With `takes_tunnels` false, client.tunnels is checked
-// but not kept. Returns the print of what was read.
-uint64_t apply_file(const std::string& file, Role role, bool takes_tunnels, Settings& settings,
-                    Problems& problems);
+// Reads and applies the file of the source. Where the source has a tunnel of its own,
+// client.tunnels is checked but not kept. Returns the print of what was read.
+uint64_t apply_file(const Source& source, Role role, Settings& settings, Problems& problems);
 
 // Stores the texts if every one is valid for the key; otherwise says so and marks
 // the setting as refused. A list gets the texts as its items.

@@ -21,7 +21,7 @@ std::string credential_path(const Build& build, const std::string& name) {
 }
 
 Secret read_secret(Build& build, const Origin& where, std::string_view key, const std::string& file) {
-  Result<std::string> content = read_file(file, kSecretFileBytesMax);
+  Result<std::string> content = read_file(file, kSecretFileBytesMax, pipes(build.source));
   build.files[file] = content ? print_of(*content) : kNoPrint;
   if (!content) {
     build.problems.error(where, key, std::string("the file cannot be read: ") + content.error().text);

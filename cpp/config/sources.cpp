@@ -148,7 +148,7 @@ void check_effects(const Settings& settings, Role role, Problems& problems) {
 Settings gather(const Source& source, Role role, Problems& problems, FilePrints* files) {
   Settings settings;
   if (!source.file.empty()) {
-    const uint64_t print = apply_file(source.file, role, source.tunnel.empty(), settings, problems);
+    const uint64_t print = apply_file(source, role, settings, problems);
     if (files != nullptr) (*files)[source.file] = print;
   }
   check_mode(source, settings, problems);

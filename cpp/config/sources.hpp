@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/base/file.hpp"
 #include "cpp/base/file_print.hpp"
 #include "cpp/config/key_table.hpp"
 #include "cpp/config/problems.hpp"
@@ -25,11 +26,16 @@ struct Source {
   // A `forward` command's one tunnel: fields of client.tunnels[] by name, instead of
   // the tunnels in the file.
   std::vector<FlagValue> tunnel;
+  bool is_reload = false;  // the program runs already: what can be read only once was read
 };
 
 // Reads the file (blocking) and merges. Every problem goes to `problems`; a refused
 // value leaves the next lower source in effect. files: gets what was read, may be null.
 Settings gather(const Source& source, Role role, Problems& problems, FilePrints* files = nullptr);
+
+inline Pipes pipes(const Source& source) {
+  return source.is_reload ? Pipes::refuse : Pipes::read;
+}
 
 // The value of an environment variable that is no key (SOCKS5 credentials); empty when unset.
 std::string_view environment_value(const Source& source, std::string_view name);

@@ -76,7 +76,9 @@ class Reloader {
  private:
   Reloader(const Program<Config>& program, const config::Loaded<Config>& started,
            const config::Source& source, Apply apply)
-      : program_(program), started_(started), source_(source), apply_(apply), files_(started.files) {}
+      : program_(program), started_(started), source_(source), apply_(apply), files_(started.files) {
+    source_.is_reload = true;
+  }
 
   // On the worker: only what never changes is looked at.
   Fresh<Config> make() {
@@ -105,7 +107,7 @@ class Reloader {
 
   const Program<Config> program_;
   const config::Loaded<Config>& started_;
-  const config::Source source_;
+  config::Source source_;
   const Apply apply_;
   config::ReloadStats stats_;
   FilePrints files_;

@@ -144,7 +144,7 @@ class Reload(MeshTest):
             busy = taken.getsockname()[1]
             text = self.after("client", "config_reloaded", lambda: self.replace(
                 "client", self.with_entries(("busy", busy), ("more", port))))
-        self.assertIn('entry_failed entry=busy reason="the address is already in use"', text)
+        self.assertRegex(text, r'entry_failed entry=busy listen=127\.0\.0\.1:\d+ reason="the address is already in use"')
         self.assertTrue(is_listening(port))
         self.assertTrue(is_listening(self.mesh.socks_port))
         self.after("client", "entry_open entry=busy", lambda: self.client.process.send_signal(signal.SIGHUP))

@@ -26,6 +26,8 @@ TEST(TextTable, PaddingCountsCharacters) {
 
 TEST(TextTable, ColumnsAreAsWideAsTheirWidestCell) {
   EXPECT_EQ(text_table({{"A", "NAME", "N"}, {"long", "x", "12"}}), "A     NAME  N\nlong  x     12\n");
+  EXPECT_EQ(text_table({{"A", "B", "C"}, {"", "", ""}, {"x", "", ""}}), "A  B  C\n\nx\n")
+      << "no blanks at the end";
   EXPECT_EQ(text_table({}), "");
 }
 

@@ -2,6 +2,7 @@
 #include "cpp/reload/reloader.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -124,6 +125,19 @@ TEST_F(ReloaderTest, AFileOfARefusedConfigurationIsWatched) {
   write("token2", "one-word");
   wait_for(2);
   EXPECT_EQ(last.token.reveal(), "one-word");
+}
+
+// `--token-file <(...)`, a named pipe: its second reader would wait, and the end of the program for it.
+TEST_F(ReloaderTest, APipeIsNotReadAgain) {
+  std::filesystem::remove(path("token"));
+  ASSERT_EQ(::mkfifo(path("token").c_str(), 0600), 0);
+  reloader->request();
+  ASSERT_TRUE(run_until([&] { return reloader->stats().refused_count == 1; }));
+  EXPECT_TRUE(says("read only once"));
+  std::filesystem::remove(path("agent.yaml"));
+  ASSERT_EQ(::mkfifo(path("agent.yaml").c_str(), 0600), 0);
+  reloader->request();
+  ASSERT_TRUE(run_until([&] { return reloader->stats().refused_count == 2; }));
 }
 
 TEST_F(ReloaderTest, ACertificateThatCannotBeUsedIsAProblem) {

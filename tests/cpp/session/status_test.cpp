@@ -266,6 +266,8 @@ class StatusCommandTest : public StatusPlaceTest {
   }
   // Runs the command beside the loop.
   void run() {
+    std::free(out_text);
+    std::free(err_text);
     request.around = around;
     request.out = ::open_memstream(&out_text, &out_size);
     request.err = ::open_memstream(&err_text, &err_size);
@@ -345,6 +347,31 @@ TEST_F(StatusCommandTest, AStaleFileIsNobody) {
   request.socket = folder + "/s.sock";
   run();
   EXPECT_EQ(code, 1);
+}
+
+TEST_F(StatusCommandTest, RootBelievesAnotherUserOnlyWhereRootDecidesWhoListens) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
+  // Who listens is who did when it began to.
+  const auto open_as_another = [&](const std::string& path) {
+    const std::string place = path.substr(0, path.rfind('/'));
+    std::filesystem::create_directories(place);
+    EXPECT_EQ(::chmod(place.c_str(), 0777), 0);
+    EXPECT_EQ(::seteuid(65534), 0);
+    auto socket = open(path);
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(socket->path(), path);
+    return socket;
+  };
+  {
+    const auto trap = open_as_another(tmp_role() + "/status.sock");
+    run();
+    EXPECT_EQ(code, 1) << out();
+    EXPECT_NE(err().find("belongs to another user"), std::string::npos) << err();
+  }
+  const auto service = open_as_another(around.run + "/tunnelmesh/client/status.sock");
+  run();
+  EXPECT_EQ(code, 0) << err();
 }
 
 }  // namespace
