@@ -87,6 +87,7 @@ EntrySet::EntrySet(Timers& timers, Entry::Broken broken, Delegate<void()> left, 
 std::vector<EntrySet::Failure> EntrySet::apply(const std::vector<config::Tunnel>& wanted,
                                                const EntryDeps& deps) {
   std::vector<Served> before;
+  before.reserve(running_.size());
   for (const auto& running : running_) before.push_back(served(*running));
   const TunnelPlan plan = plan_tunnels(before, wanted, deps);
   std::vector<Failure> failures;

@@ -57,6 +57,7 @@ class Explain {
 
   void print(std::FILE* out) const {
     std::vector<std::vector<std::string>> lines;
+    lines.reserve(stages_.size());
     for (const Stage& stage : stages_)
       lines.push_back({stage.name, stage.us == 0 ? "0ms" : session::short_time(stage.us), stage.note});
     const std::string text =

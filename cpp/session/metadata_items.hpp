@@ -33,6 +33,7 @@ std::vector<CollectedItem> collect_metadata(std::span<const MetadataSource> sour
 template <class Item>
 std::vector<CollectedItem> collect_metadata_items(const std::vector<Item>& items) {
   std::vector<MetadataSource> sources;
+  sources.reserve(items.size());
   for (const Item& item : items) {
     sources.push_back({item.name, item.source == Item::Kind::file ? item.path : std::string(), item.key});
   }
