@@ -247,16 +247,17 @@ bool create_private(const std::string& path) {
   return true;
 }
 
-// Two programs that open a new file at the same moment collide here even with a
-// busy timeout, because the switch of the journal needs the file alone. Each try
-// gives up at once: with the timeout inside, the waits would multiply.
-int switch_to_wal(sqlite3* db, int busy_timeout_ms) {
+// Programs that open a new file at the same moment collide here even with a busy
+// timeout: the switch of the journal needs the file alone, and whoever reads the
+// first log is not waited for (SQLITE_BUSY_RECOVERY). Each try gives up at once: with
+// the timeout inside, the waits would multiply.
+int run_patiently(sqlite3* db, const char* sql, int busy_timeout_ms) {
   constexpr int pause_ms = 10;
   sqlite3_busy_timeout(db, 0);
-  int rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
-  for (int waited_ms = 0; rc == SQLITE_BUSY && waited_ms < busy_timeout_ms; waited_ms += pause_ms) {
+  int rc = sqlite3_exec(db, sql, nullptr, nullptr, nullptr);
+  for (int waited_ms = 0; (rc & 0xff) == SQLITE_BUSY && waited_ms < busy_timeout_ms; waited_ms += pause_ms) {
     sqlite3_sleep(pause_ms);
-    rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
+    rc = sqlite3_exec(db, sql, nullptr, nullptr, nullptr);
   }
   sqlite3_busy_timeout(db, busy_timeout_ms);
   return rc;
@@ -284,15 +285,14 @@ Opened<std::unique_ptr<Db>> open_sqlite(const SqliteOptions& options) {
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, value_bytes_max);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(handle, options.busy_timeout_ms);
   // The first statement that reads the file: a foreign file shows here.
-  if (rc == SQLITE_OK) rc = sqlite3_exec(handle, "PRAGMA schema_version", nullptr, nullptr, nullptr);
+  if (rc == SQLITE_OK) rc = run_patiently(handle, "PRAGMA schema_version", options.busy_timeout_ms);
   if (rc == SQLITE_OK && options.is_read_only) return db;
   if (rc == SQLITE_OK && sqlite3_db_readonly(handle, "main") != 0) {
     return problem(options, TMESH_E_IO, "the database cannot be written");
   }
-  if (rc == SQLITE_OK) rc = switch_to_wal(handle, options.busy_timeout_ms);
-  if (rc == SQLITE_OK) rc = sqlite3_exec(handle, "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr);
+  if (rc == SQLITE_OK) rc = run_patiently(handle, "PRAGMA journal_mode = WAL", options.busy_timeout_ms);
+  if (rc == SQLITE_OK) rc = run_patiently(handle, "PRAGMA synchronous = FULL", options.busy_timeout_ms);
   if (rc != SQLITE_OK) {
     const Error error = sqlite_error(handle, rc);
     return problem(options, error.code, error.text);
