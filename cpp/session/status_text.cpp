@@ -27,7 +27,7 @@ std::string count_of(json::Value object, const char* name) {
   return std::to_string(number_of(object, name));
 }
 
-std::string or_dash(std::string text) {
+std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
