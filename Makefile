@@ -98,14 +98,14 @@ lint: ## check formatting, shell scripts and white space
 	@git ls-files '*.sh' .ci/run | xargs shellcheck
 	@git diff --check
 
-tidy: build ## clang-tidy over what the build compiled
+tidy: build ## clang-tidy over what the build compiled (QUICK=quick: the static analyzer looks at C only)
 	@deploy/setup.sh check
-	@tests/tidy/clang_tidy.sh build
+	@tests/tidy/clang_tidy.sh build $(QUICK)
 
 clean: ## remove build/
 	@rm -rf build
 
-nightly: ## the long form: SEEDS (100000) seeds of the simulation, long end-to-end tests, fuzz, ASan, TSan
+nightly: ## the long form: SEEDS (100000) seeds of the simulation, long end-to-end tests, fuzz, clang-tidy, ASan, TSan
 	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/nightly.sh
 
 ci: ## what .ci/run runs: make test, lint, tidy, fuzz-coverage, ASan+UBSan, TSan

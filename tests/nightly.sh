@@ -2,7 +2,7 @@
 # What is too long for `make test`; `make nightly` runs it. Every step runs even when one
 # before it failed; the exit code says whether all passed, the summary which and how long.
 #
-# Usage: nightly.sh [STEP...]     sim e2e fuzz asan tsan; all of them by default
+# Usage: nightly.sh [STEP...]     sim e2e fuzz tidy asan tsan; all of them by default
 #   SEEDS=100000 FIRST_SEED=...   simulation; by default other seeds every day
 #   FUZZ_SECONDS=60               per fuzz target
 set -euo pipefail
@@ -39,7 +39,7 @@ if [ "${1:-}" = --step ]; then
   case $2 in
     sim) sim ;;
     e2e) e2e ;;
-    fuzz | asan) make --no-print-directory "$2" ;;
+    fuzz | asan | tidy) make --no-print-directory "$2" ;;
     tsan) make --no-print-directory tsan-all ;;
     *)
       echo "nightly: there is no step $2" >&2
@@ -49,7 +49,7 @@ if [ "${1:-}" = --step ]; then
   exit
 fi
 
-[ $# -gt 0 ] || set -- sim e2e fuzz asan tsan
+[ $# -gt 0 ] || set -- sim e2e fuzz tidy asan tsan
 make --no-print-directory setup build
 summary=()
 status=0
