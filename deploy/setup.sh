@@ -30,7 +30,7 @@ readonly BUILD_PACKAGES=(make g++ cmake ninja-build pkg-config libuv1-dev libwsl
 readonly DEMO_PACKAGES=(curl python3 ca-certificates)
 readonly TEST_PACKAGES=(curl nginx-light chromium python3 python3-venv openssl ca-certificates
   mariadb-server-core mariadb-client-core systemd libplist-utils libxml2-utils shellcheck
-  git iperf3 netcat-openbsd openssh-client openssh-server wget dnsmasq-base bind9-dnsutils)
+  git iperf3 netcat-openbsd openssh-client openssh-server wget procps dnsmasq-base bind9-dnsutils)
 readonly CHECK_PACKAGES=(clang-19 libclang-rt-19-dev llvm-19 clang-format-19 clang-tidy-19
   shellcheck)
 readonly BENCH_PACKAGES=(python3 openssl util-linux openssh-client openssh-server microsocks
