@@ -1,94 +1,12 @@
 #include "cpp/session/connector.hpp"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
-#include <optional>
 
 #include "cpp/net/dialer.hpp"
-#include "tests/cpp/agent/fakes.hpp"
-#include "tests/cpp/net/tls_files.hpp"
-#include "tests/cpp/session/fake_server.hpp"
+#include "tests/cpp/session/connector_fixture.hpp"
 
 namespace tmesh::session {
 namespace {
-
-using test::FakeServer;
-
-constexpr uint32_t kAll = TMESH_CAP_OPEN_RESULT | TMESH_CAP_FLOW_CONTROL;
-
-class ConnectorTest : public net::LoopTest {
- protected:
-  void serve(const net::TlsContext* context = nullptr) {
-    server.emplace(loop(), context);
-    dialer.emplace(loop(), server->port());
-  }
-  void make(bool has_offer = true) {
-    endpoint.url.host = host;
-    endpoint.url.port = server ? server->port() : 1;
-    endpoint.url.path = "/ws/client";
-    endpoint.url.is_tls = tls.has_value();
-    endpoint.tls = tls ? &*tls : nullptr;
-    make(*dialer, has_offer);
-  }
-  void make(Dialer& with, bool has_offer) {
-    endpoint.token = &token;
-    connector = std::make_unique<Connector>(loop(), timers, with, endpoint, has_offer, kAll,
-                                            Connector::Done::bind<&ConnectorTest::on_done>(this));
-  }
-  void start(bool has_offer = true) {
-    make(has_offer);
-    connector->start();
-    EXPECT_EQ(done_count, 0u) << "never from inside start()";
-  }
-  // Up to the request, which waits at the server.
-  void request() {
-    serve();
-    start();
-    ASSERT_TRUE(run_until([&] { return server->has_request(0); }));
-  }
-  // The answer, and what came of it.
-  void answer(std::string_view text) {
-    server->last().reply(text);
-    ASSERT_TRUE(run_until([&] { return done_count > 0; }));
-  }
-  void on_done(std::expected<Connected, ConnectFailure> result) {
-    done_count++;
-    if (result) {
-      connected = std::move(*result);
-    } else {
-      failure = result.error();
-    }
-    if (destroys_in_done) connector.reset();
-  }
-  void expect_failure(std::string_view stage, unsigned code, int http_status = 0) {
-    ASSERT_TRUE(failure.has_value());
-    EXPECT_EQ(done_count, 1u);
-    EXPECT_EQ(failure->stage, stage);
-    EXPECT_EQ(failure->status.code, code) << failure->text;
-    EXPECT_EQ(failure->status.scope, TMESH_SCOPE_SESSION);
-    EXPECT_EQ(failure->http_status, http_status);
-    EXPECT_NE(std::string_view(failure->text), "");
-    EXPECT_FALSE(connected.has_value());
-    // Nothing may come later, whoever keeps the Connector.
-    timers.advance(2 * Connector::kTimeout_us);
-    EXPECT_FALSE(run_until([&] { return done_count > 1; }, 20'000));
-    EXPECT_EQ(timers.count(), 0u);
-  }
-
-  test::FakeTimers timers;
-  Secret token{"the-token"};
-  std::string host = "localhost";
-  std::optional<net::TlsContext> tls;
-  std::optional<FakeServer> server;
-  std::optional<test::LoopbackDialer> dialer;
-  ServerEndpoint endpoint;
-  std::unique_ptr<Connector> connector;
-  std::optional<Connected> connected;
-  std::optional<ConnectFailure> failure;
-  std::size_t done_count = 0;
-  bool destroys_in_done = false;
-};
 
 TEST_F(ConnectorTest, TheRequestIsWhatDeployedServersWant) {
   request();
@@ -420,81 +338,6 @@ TEST_F(ConnectorTest, DestroyingCancelsAtEveryStep) {
   request();
   cancel();  // waiting for the answer
   ASSERT_TRUE(run_until([&] { return server->last().is_eof || server->last().down.has_value(); }));
-}
-
-// --- TLS ---------------------------------------------------------------------------
-
-class ConnectorTlsTest : public ConnectorTest {
- protected:
-  ConnectorTlsTest() { server_tls.emplace(std::move(*net::TlsContext::server(net::tls_server_files()))); }
-  void trust(const net::TlsFiles& files) { tls.emplace(std::move(*net::TlsContext::client(files))); }
-  void dial() {
-    serve(&*server_tls);
-    start();
-  }
-  std::optional<net::TlsContext> server_tls;
-};
-
-TEST_F(ConnectorTlsTest, ConnectsOverTls) {
-  trust(net::tls_client_files());
-  dial();
-  ASSERT_TRUE(run_until([&] { return server->has_request(0) || done_count > 0; }));
-  EXPECT_TRUE(server->last().header("Origin").starts_with("https://localhost"));
-  answer(server->last().switching("tunnelmesh.v1") + "early");
-  ASSERT_TRUE(connected.has_value());
-  EXPECT_EQ(std::string(connected->early.begin(), connected->early.end()), "early");
-  EXPECT_NE(connected->transport.tls(), nullptr);
-}
-
-TEST_F(ConnectorTlsTest, ACertificateOfAnotherCaIsNamed) {
-  const std::string other = net::tls_test_folder() + "/other";
-  ASSERT_EQ(std::system(("bash " TMESH_SOURCE_DIR "/tests/support/make_ca.sh " + other).c_str()), 0);
-  trust({"", "", other + "/ca.pem", false});
-  dial();
-  ASSERT_TRUE(run_until([&] { return done_count > 0; }));
-  expect_failure("tls", TMESH_E_TLS_VERIFY);
-  EXPECT_NE(std::string_view(failure->text).find("trusted CA"), std::string_view::npos);
-  EXPECT_TRUE(server->last().bytes.empty()) << "no token before the server is known";
-}
-
-TEST_F(ConnectorTlsTest, ACertificateForAnotherNameIsNamed) {
-  trust(net::tls_client_files());
-  host = "hub.example.com";
-  dial();
-  ASSERT_TRUE(run_until([&] { return done_count > 0; }));
-  expect_failure("tls", TMESH_E_TLS_VERIFY);
-  EXPECT_NE(std::string_view(failure->text).find("another name"), std::string_view::npos);
-  EXPECT_TRUE(server->last().bytes.empty());
-}
-
-TEST_F(ConnectorTlsTest, AServerWithoutTlsIsATlsFailure) {
-  trust(net::tls_client_files());
-  serve(nullptr);
-  start();
-  ASSERT_TRUE(run_until([&] { return server->count() == 1 && !server->last().bytes.empty(); }));
-  answer("HTTP/1.1 400 Bad Request\r\n\r\n");
-  ASSERT_TRUE(failure.has_value());
-  EXPECT_STREQ(failure->stage, "tls");
-  EXPECT_EQ(failure->http_status, 0) << "no reason to retry without an offer";
-}
-
-TEST_F(ConnectorTlsTest, ASilentHandshakeEndsAfterTheTimeout) {
-  trust(net::tls_client_files());
-  serve(nullptr);
-  start();
-  ASSERT_TRUE(run_until([&] { return server->count() == 1 && !server->last().bytes.empty(); }));
-  timers.advance(Connector::kTimeout_us);
-  expect_failure("tls", TMESH_E_TIMEOUT);
-}
-
-TEST_F(ConnectorTlsTest, DestroyingCancelsTheHandshake) {
-  trust(net::tls_client_files());
-  serve(nullptr);
-  start();
-  ASSERT_TRUE(run_until([&] { return server->count() == 1 && !server->last().bytes.empty(); }));
-  connector.reset();
-  ASSERT_TRUE(run_until([&] { return server->last().is_eof || server->last().down.has_value(); }));
-  EXPECT_EQ(done_count, 0u);
 }
 
 }  // namespace
