@@ -4,11 +4,8 @@
 #include <string>
 
 #include "core/mux/datagram.h"
-#include "cpp/agent/target_stream.hpp"
-#include "tests/cpp/agent/fakes.hpp"
-#include "tests/cpp/net/loop_fixture.hpp"
+#include "tests/cpp/agent/target_fixture.hpp"
 #include "tests/cpp/net/noted_udp.hpp"
-#include "tests/cpp/server/mux_pair.hpp"
 
 namespace tmesh::agent {
 namespace {
@@ -16,36 +13,11 @@ namespace {
 using net::bytes_of;
 using net::pattern;
 
-struct UdpTargetTest : net::LoopTest {
-  UdpTargetTest() {
-    there = std::move(*net::Udp::bind(loop(), "127.0.0.1", 0, target));
-    pair.acceptor.open = test::MuxEnd::OnOpen::bind<&UdpTargetTest::on_open>(this);
-  }
+struct UdpTargetTest : TargetStreamTest {
+  UdpTargetTest() { there = std::move(*net::Udp::bind(loop(), "127.0.0.1", 0, target)); }
+  // While the socket that it may name still lives.
   ~UdpTargetTest() override { targets.clear(); }
 
-  void on_open(tmesh_stream* stream, const tmesh_open_stream& open) {
-    targets.push_back(std::make_unique<TargetStream>(
-        context, stream, Ticket(), TargetStream::Over::bind<&UdpTargetTest::on_over>(this)));
-    targets.back()->place = std::prev(targets.end());
-    targets.back()->start(*executor, open);
-  }
-  void on_over(TargetStream& stream) {
-    overs++;
-    targets.erase(stream.place);
-  }
-  void pump() {
-    for (bool moved = true; moved;) {
-      timers.advance(0);
-      moved = pair.step();
-    }
-  }
-  template <class Condition>
-  bool until(Condition condition) {
-    return run_until([&] {
-      pump();
-      return condition();
-    });
-  }
   // A stream whose dial succeeded.
   void open(test::PlainStream& stream, bool is_strict = false) {
     auto request = test::open_request("dns", 53);
@@ -73,17 +45,6 @@ struct UdpTargetTest : net::LoopTest {
 
   net::NotedUdp target;
   net::Udp there;
-  test::FakeTimers timers;
-  test::FakeDialer dialer;
-  Policy policy;
-  LoadSamples samples;
-  config::AgentStreamSettings stream_settings;
-  TargetContext context{loop(), timers, samples, stream_settings};
-  DialSettings settings{2, 2, 5'000'000, 8'000'000};
-  test::MuxPair pair{loop().pool(), 1024};
-  std::optional<DialExecutor> executor{std::in_place, timers, dialer, policy, settings};
-  std::list<std::unique_ptr<TargetStream>> targets;
-  int overs = 0;
 };
 
 TEST_F(UdpTargetTest, BoundariesAreKeptBothWays) {

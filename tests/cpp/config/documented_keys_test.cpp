@@ -229,6 +229,7 @@ TEST(DocumentedFlags, AreTakenByAllThreePrograms) {
                              "client.token",
                              "server.http.idle_timeout",
                              "server.webssh.enabled",
+                             "server.webssh.idle_timeout",
                              "server.proxy_entry.listen"}) {
       EXPECT_NE(find_flag(name, role), nullptr) << name << " for " << int{role};
     }
