@@ -324,13 +324,14 @@ def socks_connect(port, host, target_port, timeout_s=WAIT_S, pieces=None, user=N
 
 
 class Target:
-    """A TCP server: `handle(socket)` runs in a thread for every connection."""
+    """A TCP server: `handle(socket)` runs in a thread for every connection; `served` counts those that ended."""
 
     def __init__(self, handle=None, host="127.0.0.1"):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.listener = socket.create_server((host, 0), family=family, backlog=512)
         self.port = self.listener.getsockname()[1]
-        self.accepted = 0
+        self.accepted = []  # addresses of those who came
+        self.served = 0
         self.errors = []
         if handle:
             self.handle = handle
@@ -340,10 +341,10 @@ class Target:
     def _accept(self):
         while True:
             try:
-                s, _ = self.listener.accept()
+                s, peer = self.listener.accept()
             except OSError:
                 return
-            self.accepted += 1
+            self.accepted.append(peer)
             threading.Thread(target=self._serve, args=(s,), daemon=True).start()
 
     def _serve(self, s):
@@ -353,9 +354,17 @@ class Target:
                 self.handle(s)
             except OSError as error:
                 self.errors.append(error)
+        self.served += 1
 
     def handle(self, s):
         raise NotImplementedError
+
+    def connections(self):
+        """How many came before this call: a listener's queue keeps its order, so one's own connection tells."""
+        with socket.create_connection(self.listener.getsockname()[:2], timeout=WAIT_S) as mine:
+            wait_until(lambda: mine.getsockname() in self.accepted, "the target to accept")
+            self.accepted.remove(mine.getsockname())
+            return len(self.accepted)
 
     def close(self):
         with contextlib.suppress(OSError):

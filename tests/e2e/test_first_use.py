@@ -104,10 +104,10 @@ class Administration(unittest.TestCase):
             wait_until(is_refused, "the refusal of a revoked token")
             # Forbidden while the link stands, or no link any more.
             self.assertTrue(replies <= {1, 2, 4}, replies)
-            accepted = target.accepted
+            accepted = target.connections()
             with self.assertRaises(SocksRefused):
                 socks_connect(mesh.socks_port, "127.0.0.1", target.port)
-            self.assertEqual(target.accepted, accepted)
+            self.assertEqual(target.connections(), accepted)
         finally:
             target.close()
             mesh.close()

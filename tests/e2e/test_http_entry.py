@@ -73,13 +73,13 @@ class HttpEntry(MeshTest):
 
     def test_one_connection_serves_many_requests(self):
         for port, origin, _ in self.each():
-            before = origin.accepted
+            before = origin.connections()
             with connect(port) as s:
                 reader = Reader(s)
                 s.sendall(b"".join(message(f"GET /{i} HTTP/1.1", Host="localhost") for i in range(20)))
                 for i in range(20):
                     self.assertTrue(reader.answer()[1].startswith(f"GET /{i} ".encode()))
-            self.assertEqual(origin.accepted - before, 1)
+            self.assertEqual(origin.connections() - before, 1)
 
     # INTERFACE 0: a page that makes its name point to this machine gets nothing.
     def test_other_hosts_are_misdirected(self):

@@ -77,7 +77,7 @@ class HttpProxy(MeshTest):
             self.assertEqual(status_of(head), 200)
             self.assertTrue(body.startswith(f"GET /{i} HTTP/1.1\r\n".encode()), body)
         self.assertEqual((len(self.origin.heads), len(other.heads)), (4, 2))
-        self.assertEqual(other.accepted, 2)
+        self.assertEqual(other.connections(), 2)
 
     def test_three_pipelined_requests_to_two_origins(self):
         self.client.sendall(self.request("/1") + self.request("/2", origin=self.origin) +

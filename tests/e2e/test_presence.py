@@ -16,6 +16,7 @@ from harness import BIN, WAIT_S, MeshTest, wait_until
 
 BASE = "/api/v1"
 LEASE_S = 30
+BACKOFF_S = 120  # an agent may wait 36 s before it tries again
 
 
 def connections(api, agent):
@@ -175,7 +176,7 @@ class OneServer(MeshTest):
         self.mesh.programs["server"].stop()
         self.assertEqual(self.sql("SELECT COUNT(*) FROM agent_connection_leases"), [(0,)])
         self.mesh.start("server")
-        wait_until(lambda: status(self.api, self.agent) == "online", "the agent to be back")
+        wait_until(lambda: status(self.api, self.agent) == "online", "the agent to be back", BACKOFF_S)
 
     def test_a_disabled_server_takes_no_links_and_does_not_start(self):
         self.start_agent()
@@ -190,7 +191,7 @@ class OneServer(MeshTest):
         self.assertIn("disabled", refused.stderr)
         self.mesh.admin("node", "enable", node)
         self.mesh.start("server")
-        wait_until(lambda: status(self.api, self.agent) == "online", "the agent to be back")
+        wait_until(lambda: status(self.api, self.agent) == "online", "the agent to be back", BACKOFF_S)
 
 
 class Identity(unittest.TestCase):
@@ -252,7 +253,7 @@ class TwoServers(unittest.TestCase):
             wait_until(lambda: status(there, agent) == "offline", "the lease to expire", LEASE_S * 10)
             self.assertEqual(connections(there, agent), [])
             mesh.start("server-a")
-            wait_until(lambda: status(there, agent) == "online", "the agent to be back")
+            wait_until(lambda: status(there, agent) == "online", "the agent to be back", BACKOFF_S)
 
             # Without its database a server keeps its links.
             mesh.db.kill()
