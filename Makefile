@@ -35,7 +35,8 @@ test: setup ## every test that `make ci` relies on: unit, simulation, contract, 
 	@$(MAKE) --no-print-directory build
 	@cd build && $(CTEST) -j $(TEST_JOBS)
 
-unit sim contract e2e: build ## one kind of test: unit, sim, contract or e2e
+unit sim contract e2e: setup ## one kind of test: unit, sim, contract or e2e
+	@$(MAKE) --no-print-directory build
 	@cd build && $(CTEST) -j $(TEST_JOBS) -L '^$@$$'
 
 fuzz-replay: build ## the committed corpora through every fuzz target

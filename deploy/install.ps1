@@ -148,7 +148,7 @@ try {
         $name = Split-Path -Leaf $Archive
         $sums = Join-Path (Split-Path -Parent (Resolve-Path $Archive)) 'SHA256SUMS'
         if (Test-Path $sums) {
-            $line = Get-Content $sums | Where-Object { ($_ -split '\s+', 2)[1] -eq $name } | Select-Object -First 1
+            $line = Get-Content $sums | Where-Object { $_ -match '^\S+\s+\*?(.+)$' -and $Matches[1] -eq $name } | Select-Object -First 1
             if (-not $line) { Die 5 "SHA256SUMS does not list $name" }
             $wanted = ($line -split '\s+')[0]
             if ((Get-FileHash -Algorithm SHA256 $Archive).Hash -ne $wanted) { Die 5 "$name is not what SHA256SUMS says" }

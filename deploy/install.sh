@@ -15,6 +15,8 @@
 # back), 8 uninstall.
 set -eu
 export LC_ALL=C
+# `su` keeps the path of a user, which may lack the folders of useradd and rc-service.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 umask 022
 
 role=
@@ -56,14 +58,10 @@ END
 
 # --- arguments ------------------------------------------------------------------
 
-need_value() {
-  if [ $# -lt 2 ] || [ -z "$2" ]; then die 2 "$1 needs a value"; fi
-}
-
 while [ $# -gt 0 ]; do
   case $1 in
     --role | --mode | --archive | --bin-dir | --config | --token-file | --root)
-      need_value "$@"
+      [ -n "${2:-}" ] || die 2 "$1 needs a value"
       case $1 in
         --role) role=$2 ;;
         --mode) mode=$2 ;;
@@ -101,14 +99,12 @@ case $role in
   "") die 2 "--role client, agent or server is needed" ;;
   *) die 2 "--role is client, agent or server" ;;
 esac
-case $mode in
-  user | system) ;;
-  *) die 2 "--mode is user or system" ;;
-esac
+[ "$mode" = user ] || [ "$mode" = system ] || die 2 "--mode is user or system"
 [ -z "$archive" ] || [ -z "$bin_dir" ] || die 2 "--archive and --bin-dir exclude each other"
 [ -z "$wants_reconfigure" ] || [ -n "$config" ] || die 2 "--reconfigure needs --config"
 [ "$role" != server ] || [ -z "$token_file" ] || die 2 "a server has no token"
 [ "$role" != server ] || [ "$mode" = system ] || die 2 "a server is installed with --mode system"
+[ "$mode" = system ] || [ -n "${HOME:-}" ] || die 3 "--mode user needs HOME"
 
 program=tunnelmesh-$role
 now=$(date -u +%Y%m%dT%H%M%SZ)
@@ -171,7 +167,7 @@ else
       ;;
   esac
 fi
-[ -n "$wants_service" ] || manager=none
+[ -n "$wants_service" ] || [ -n "$is_uninstall" ] || manager=none
 installed=$bin/$program
 settings=$etc/$role.yaml
 token=$etc/$role-token
@@ -196,7 +192,12 @@ service() { # reload-units|enable|disable|restart|stop|is-running
         reload-units) ;;
         enable) rc-update add "$program" default ;;
         disable) rc-update del "$program" default ;;
-        is-running) rc-service "$program" status >/dev/null 2>&1 ;;
+        is-running)
+          # To the supervisor a program is "started" also while it waits to start it again.
+          rc-service "$program" status >/dev/null 2>&1 || return 1
+          child=$root/run/openrc/options/$program/child_pid
+          [ ! -r "$child" ] || kill -0 "$(cat "$child")" 2>/dev/null
+          ;;
         *) rc-service "$program" "$1" ;;
       esac
       ;;
@@ -216,6 +217,11 @@ service() { # reload-units|enable|disable|restart|stop|is-running
         stop | disable) launchctl bootout "$domain/$label" 2>/dev/null || true ;;
         restart)
           launchctl bootout "$domain/$label" 2>/dev/null || true
+          # As long as the old one ends (it has 20 s) nothing takes its place.
+          for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
+            if launchctl bootstrap "$domain" "$unit" 2>/dev/null; then return 0; fi
+            sleep "$((${TUNNELMESH_INSTALL_WAIT:-1} * 2))"
+          done
           launchctl bootstrap "$domain" "$unit"
           ;;
         is-running) launchctl print "$domain/$label" | grep -q 'state = running' ;;
@@ -313,7 +319,7 @@ if [ -n "$archive" ]; then
   sums=$(dirname -- "$archive")/SHA256SUMS
   if [ -r "$sums" ]; then
     name=$(basename -- "$archive")
-    wanted=$(awk -v name="$name" '$2 == name { print $1; exit }' "$sums")
+    wanted=$(awk -v name="$name" '$2 == name || $2 == "*" name { print $1; exit }' "$sums")
     [ -n "$wanted" ] || die 5 "SHA256SUMS does not list $name"
     [ "$(sha256_of "$archive")" = "$wanted" ] || die 5 "$name is not what SHA256SUMS says"
   else
@@ -328,6 +334,14 @@ else
 fi
 if [ -z "$found" ] || [ ! -f "$found" ]; then die 3 "there is no $program in what was given"; fi
 cp -- "$found" "$scratch/$program"
+# An ELF file of another machine is a script to some shells (BusyBox's), which run what they find in it.
+if [ "$(head -c 4 "$scratch/$program" | tr -d '\177')" = ELF ]; then
+  kind=$(od -An -tu1 -j 18 -N 1 "$scratch/$program" 2>/dev/null | tr -d ' ') || kind=
+  case $(uname -m):$kind in
+    x86_64:62 | x86_64:3 | i?86:3 | aarch64:183 | aarch64:40 | arm*:40) ;;
+    x86_64:?* | i?86:?* | aarch64:?* | arm*:?*) die 3 "$program is for another kind of machine than this ($(uname -m))" ;;
+  esac
+fi
 chmod 755 "$scratch/$program"
 version=$("$scratch/$program" --version) ||
   die 3 "$program does not run on this machine, or not from ${TMPDIR:-/tmp} (noexec? set TMPDIR)"
@@ -350,10 +364,7 @@ had_unit=
 [ ! -e "$installed" ] || had_program=1
 [ -z "$unit" ] || [ ! -e "$unit" ] || had_unit=1
 # Said just before a file is replaced, when the copy of the old one is complete.
-is_new_config=
-is_new_token=
-is_new_program=
-is_new_unit=
+is_new_config='' is_new_token='' is_new_program='' is_new_unit=''
 
 # NEW_FLAG HAD_FLAG FILE COPY: COPY is moved back, or FILE removed if there was none.
 put_back_file() {
@@ -377,30 +388,28 @@ if [ "$mode" = system ] && [ -z "$root" ] && ! id "$service_user" >/dev/null 2>&
     adduser -S -D -H -h /nonexistent -s /sbin/nologin -G "$service_user" "$service_user"
   fi
 fi
-own() { # FILE OWNER
-  if [ "$mode" = system ] && [ "$(id -u)" = 0 ] && id "$2" >/dev/null 2>&1; then chown "$2" "$1"; fi
+can_give_to() { # USER
+  [ "$mode" = system ] && [ "$(id -u)" = 0 ] && id "$1" >/dev/null 2>&1
 }
 
 mkdir -p -- "$bin" "$etc"
 if [ -n "$config" ] && { [ ! -e "$settings" ] || [ -n "$wants_reconfigure" ]; }; then
-  [ -z "$had_config" ] || cp -p -- "$settings" "$settings.bak-$now"
+  [ -z "$had_config" ] || cp -pP -- "$settings" "$settings.bak-$now"
   rm -f -- "$settings.new"
   (umask 077 && cp -- "$config" "$settings.new")
   chmod 640 "$settings.new"
-  if [ "$mode" = system ] && [ "$(id -u)" = 0 ] && id "$service_user" >/dev/null 2>&1; then
-    chgrp "$service_user" "$settings.new"
-  fi
+  if can_give_to "$service_user"; then chgrp "$service_user" "$settings.new"; fi
   is_new_config=1
   mv -f -- "$settings.new" "$settings"
 elif [ -n "$config" ]; then
   say "$settings is there and stays; --reconfigure replaces it"
 fi
 if [ -n "$token_file" ]; then
-  [ -z "$had_token" ] || cp -p -- "$token" "$scratch/token"
+  [ -z "$had_token" ] || cp -pP -- "$token" "$scratch/token"
   rm -f -- "$token.new"
   (umask 077 && cp -- "$token_file" "$token.new")
   chmod 600 "$token.new"
-  own "$token.new" "$token_owner"
+  if can_give_to "$token_owner"; then chown "$token_owner" "$token.new"; fi
   is_new_token=1
   mv -f -- "$token.new" "$token"
 fi
@@ -445,7 +454,7 @@ roll_back() {
 }
 undo=roll_back
 
-[ -z "$had_program" ] || cp -p -- "$installed" "$installed.bak-$now"
+[ -z "$had_program" ] || cp -pP -- "$installed" "$installed.bak-$now"
 cp -- "$scratch/$program" "$installed.new"
 is_new_program=1
 mv -f -- "$installed.new" "$installed"
@@ -460,13 +469,14 @@ finish() {
 if [ "$manager" = none ]; then
   finish
   say "$version is installed as $installed; no service was set up"
-  say "run it: $installed run --config $settings"
+  flags=$([ ! -e "$token" ] || printf ' --token-file %s' "$token")
+  say "run it: $installed run --config $settings$flags"
   exit 0
 fi
 
-[ -z "$had_unit" ] || cp -p -- "$unit" "$scratch/unit"
+[ -z "$had_unit" ] || cp -pP -- "$unit" "$scratch/unit"
 mkdir -p -- "$(dirname -- "$unit")"
-sed "s|@HOME@|$(printf %s "$HOME" | sed 's/[&|\\]/\\&/g')|g" "$unit_source" >"$unit.new"
+sed "s|@HOME@|$(printf %s "${HOME:-}" | sed 's/[&|\\]/\\&/g')|g" "$unit_source" >"$unit.new"
 case $manager in
   openrc | procd) chmod 755 "$unit.new" ;;
   *) chmod 644 "$unit.new" ;;

@@ -20,7 +20,7 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 readonly BUILD_WHY="compilers, and the libraries that programs and unit tests link"
 readonly DEMO_WHY="a client and a web server for make demo"
-readonly TEST_WHY="clients, a web server and a database for make demo and make test"
+readonly TEST_WHY="clients, a web server and databases for make demo and make test"
 readonly CHECK_WHY="sanitizers, fuzzing, formatting and static checks"
 readonly BENCH_WHY="what make bench needs, and the proxies it measures beside"
 
@@ -29,7 +29,7 @@ readonly BUILD_PACKAGES=(make g++ cmake ninja-build pkg-config libuv1-dev libwsl
   libargon2-dev libcmocka-dev libgtest-dev libgmock-dev libbenchmark-dev)
 readonly DEMO_PACKAGES=(curl python3 ca-certificates)
 readonly TEST_PACKAGES=(curl nginx-light chromium python3 python3-venv openssl ca-certificates
-  mariadb-server-core mariadb-client-core systemd libplist-utils libxml2-utils shellcheck
+  mariadb-server-core mariadb-client-core postgresql-15 systemd libplist-utils libxml2-utils shellcheck
   git iperf3 netcat-openbsd openssh-client openssh-server wget procps dnsmasq-base bind9-dnsutils)
 readonly CHECK_PACKAGES=(clang-19 libclang-rt-19-dev llvm-19 clang-format-19 clang-tidy-19
   shellcheck)
@@ -51,7 +51,9 @@ scratch=
 as_root=()
 is_updated=0
 is_start_held=0
+is_cluster_held=0
 readonly POLICY=/usr/sbin/policy-rc.d
+readonly NO_CLUSTER=/etc/postgresql-common/createcluster.d/tunnelmesh-setup.conf
 
 say() { printf 'setup: %s\n' "$*"; }
 warn() { printf 'setup: %s\n' "$*" >&2; }
@@ -131,7 +133,7 @@ missing_packages() {
 # Tests and bench run servers by themselves, on ports of their own. Debian's packages
 # start them (nginx on port 80, where it fails without IPv6; sshd on port 22), so their
 # start is refused while they are being installed, and a machine that did not have them
-# does not serve from then on.
+# does not serve from then on. PostgreSQL's package would also make a database of the machine.
 
 # new_services PACKAGE...: prints the services of those whose program is not there yet.
 new_services() {
@@ -140,6 +142,7 @@ new_services() {
     case $package in
       nginx-light) command -v nginx >/dev/null || printf 'nginx\n' ;;
       openssh-server) command -v sshd >/dev/null || printf 'ssh\n' ;;
+      postgresql-15) [[ -x /usr/lib/postgresql/15/bin/postgres ]] || printf 'postgresql\n' ;;
       microsocks) command -v microsocks >/dev/null || printf 'microsocks\n' ;;
       shadowsocks-libev) command -v ss-server >/dev/null || printf 'shadowsocks-libev\n' ;;
     esac
@@ -148,8 +151,13 @@ new_services() {
 
 # hold_services SERVICE...
 hold_services() {
-  [[ ! -e $POLICY ]] || return 0
   make_scratch
+  if [[ " $* " == *' postgresql '* ]]; then
+    printf 'create_main_cluster = off\n' >"$scratch/cluster"
+    is_cluster_held=1
+    "${as_root[@]}" install -D -m 644 "$scratch/cluster" "$NO_CLUSTER"
+  fi
+  [[ ! -e $POLICY ]] || return 0
   cat >"$scratch/policy" <<EOF
 #!/bin/sh
 for held in $*; do [ "\$1" != "\$held" ] || exit 101; done
@@ -160,6 +168,11 @@ EOF
 }
 
 release_services() {
+  if ((is_cluster_held == 1)); then
+    "${as_root[@]}" rm -f "$NO_CLUSTER"
+    "${as_root[@]}" rmdir --ignore-fail-on-non-empty "${NO_CLUSTER%/*}" || true
+    is_cluster_held=0
+  fi
   ((is_start_held == 1)) || return 0
   "${as_root[@]}" rm -f "$POLICY"
   is_start_held=0
@@ -452,7 +465,8 @@ check_other_system() {
     lacking_for_build
     ((with_test == 0)) || lacking_programs curl nginx \
       'chromium|chromium-browser|google-chrome' python3 openssl mariadbd mariadb mariadb-install-db \
-      git iperf3 nc ssh sshd wget dnsmasq dig
+      git iperf3 nc ssh sshd wget dnsmasq dig psql
+    ((with_test == 0)) || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || lacking_programs initdb
     ((with_bench == 0)) || lacking_programs python3 openssl
     ((with_check == 0)) || lacking_programs 'clang-19|clang' 'llvm-symbolizer-19|llvm-symbolizer' \
       'clang-format-19|clang-format' 'clang-tidy-19|clang-tidy' shellcheck

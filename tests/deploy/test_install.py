@@ -65,9 +65,9 @@ class Install(ScratchTest):
         write(self.at("archives", "SHA256SUMS"), f"{'0' * 64}  another.tar.gz\n{digest}  {name}\n")
         return path
 
-    def run_it(self, *arguments, role="client", root=True):
+    def run_it(self, *arguments, role="client", root=True, **variables):
         env = {**os.environ, "PATH": self.at("path") + ":" + os.environ["PATH"], "TUNNELMESH_INSTALL_WAIT": "0",
-               "HOME": "/home/user"}
+               "HOME": "/home/user", **variables}
         return subprocess.run(
             ["sh", os.path.join(DEPLOY, "install.sh"), *(["--role", role] if role else []),
              *(["--root", self.root] if root else []), *arguments],
@@ -102,6 +102,19 @@ class Install(ScratchTest):
                            "--yes")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1.0", subprocess.run([self.program, "--version"], capture_output=True, text=True, check=True).stdout)
+        # As `sha256sum --binary` writes it.
+        archive = self.archive("2.0")
+        write(self.at("archives", "SHA256SUMS"), read(self.at("archives", "SHA256SUMS")).replace("  ", " *"))
+        done = self.run_it("--archive", archive, "--yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_part_of_an_archive_changes_nothing(self):
+        archive = self.archive()
+        os.remove(self.at("archives", "SHA256SUMS"))
+        os.truncate(archive, os.path.getsize(archive) - 20)
+        done = self.run_it("--archive", archive, "--config", self.at("client.yaml"), "--token-file", self.at("token"), "--yes")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertEqual(self.files(), {})
 
     def test_an_archive_that_is_not_what_the_sums_say_changes_nothing(self):
         archive = self.archive()
@@ -118,8 +131,12 @@ class Install(ScratchTest):
     def test_without_a_service_manager_it_says_how_to_run_it(self):
         os.rmdir(os.path.join(self.root, "run/systemd/system"))
         done = self.install()
-        self.assertIn(f"run it: {self.program} run --config {self.settings}", done.stdout)
+        printed = f"{self.program} run --config {self.settings} --token-file {self.token}"
+        self.assertIn(f"run it: {printed}\n", done.stdout)
         self.assertFalse(os.path.exists(self.log))
+        checked = subprocess.run(printed.replace(" run ", " check-config ").split(), capture_output=True, text=True,
+                                 timeout=LIMIT_S, check=False)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
 
     def test_no_service_and_no_start(self):
         self.install("--no-service")
@@ -151,6 +168,38 @@ class Install(ScratchTest):
         self.assertEqual(read(script), read(os.path.join(DEPLOY, "openwrt/tunnelmesh-client")), done.stderr)
         self.assertTrue(os.path.exists(os.path.join(self.root, "usr/bin/tunnelmesh-client")))
         self.assertIn(f"{script} enable\n{script} restart\n{script} running\n", read(self.log))
+
+    def test_a_program_that_openrc_starts_again_and_again_is_rolled_back(self):
+        os.rmdir(os.path.join(self.root, "run/systemd/system"))
+        write(os.path.join(self.root, "sbin/openrc-run"), "#!/bin/sh\n", 0o755)
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        child = os.path.join(self.root, "run/openrc/options/tunnelmesh-client/child_pid")
+        write(child, str(os.getpid()))
+        self.install()
+        # The supervisor lives, and so "status" is content; the program does not.
+        write(child, str(ended.pid))
+        before = self.files()
+        done = self.run_it("--bin-dir", self.programs("2.0"), "--yes")
+        self.assertEqual(done.returncode, 7, done.stdout)
+        self.assertEqual(self.files(), before)
+
+    def test_launchd_is_given_time_to_end_the_old_program(self):
+        """`launchctl bootout` returns before it has, and until then `bootstrap` fails."""
+        write(self.at("path", "uname"), '#!/bin/sh\n[ "$1" != -s ] || { echo Darwin; exit; }\nexec /bin/uname "$@"\n', 0o755)
+        write(self.at("path", "launchctl"), f"""#!/bin/sh
+echo "$1" >>"{self.log}"
+case $1 in
+  bootstrap) [ "$(grep -c bootstrap "{self.log}")" -ge 3 ] || exit 5 ;;
+  print) echo '  state = running' ;;
+esac
+""", 0o755)
+        done = self.run_it("--mode", "user", "--bin-dir", self.programs(), "--config", self.at("client.yaml"), "--token-file",
+                           self.at("token"), "--yes", root=False, HOME=self.at("a home"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(read(self.log).splitlines()[:4], ["bootout", "bootstrap", "bootstrap", "bootstrap"])
+        plist = read(self.at("a home", "Library/LaunchAgents/com.tunnelmesh.client.plist"))
+        self.assertIn(f"<string>{self.at('a home')}/.local/bin/tunnelmesh-client</string>", plist)
 
     # --- upgrade and rollback ----------------------------------------------------------
 
@@ -266,7 +315,8 @@ class Install(ScratchTest):
     def test_uninstall_keeps_the_configuration(self):
         self.install()
         self.install(version="2.0")
-        done = self.run_it("--uninstall", "--yes")
+        # Whatever was meant by --no-service: the program is not taken from under its service.
+        done = self.run_it("--uninstall", "--no-service", "--yes")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(self.files()), sorted([self.settings, self.token]))
         self.assertIn("stop tunnelmesh-client", read(self.log))
@@ -315,6 +365,49 @@ class Install(ScratchTest):
                            self.at("token"), "--yes")
         self.assertEqual(done.returncode, 3)
         self.assertEqual(self.files(), {})
+
+    def test_a_program_for_another_machine_is_not_run(self):
+        """Some shells take it for a script and run what they find in it."""
+        with open(os.path.join(BIN, "tunnelmesh-client"), "rb") as f:
+            head = bytearray(f.read(64))
+        head[18] = 183 if head[18] != 183 else 62
+        foreign = self.at("foreign", "tunnelmesh-client")
+        write(foreign, "", 0o755)
+        with open(foreign, "wb") as f:
+            f.write(head + f"\n: >{self.at('was-run')}\nexit 0\n".encode())
+        done = self.run_it("--bin-dir", self.at("foreign"), "--config", self.at("client.yaml"), "--token-file",
+                           self.at("token"), "--yes")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("is for another kind of machine", done.stderr)
+        self.assertFalse(os.path.exists(self.at("was-run")))
+        self.assertEqual(self.files(), {})
+
+    def test_a_bare_environment_is_enough(self):
+        """As under a service manager or `su`: no HOME, and the folders of root's programs not in the path."""
+        path = self.at("path") + ":/usr/bin:/bin"
+        done = subprocess.run(
+            ["sh", os.path.join(DEPLOY, "install.sh"), "--role", "client", "--root", self.root, "--bin-dir", self.programs(),
+             "--config", self.at("client.yaml"), "--token-file", self.at("token"), "--yes"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+            env={"PATH": path, "TUNNELMESH_INSTALL_WAIT": "0"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = subprocess.run(["sh", os.path.join(DEPLOY, "install.sh"), "--role", "client", "--mode", "user", "--yes"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                              env={"PATH": path})
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("HOME", done.stderr)
+
+    def test_links_are_put_back_as_links(self):
+        self.install()
+        elsewhere = self.at("managed.yaml")
+        os.rename(self.settings, elsewhere)
+        os.symlink(elsewhere, self.settings)
+        self.manager("restart")
+        write(self.at("client.yaml"), CONFIG + "  log_level: debug\n")
+        done = self.run_it("--bin-dir", self.programs("2.0"), "--config", self.at("client.yaml"), "--reconfigure", "--yes")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertEqual(os.readlink(self.settings), elsewhere)
+        self.assertEqual(read(elsewhere), CONFIG)
 
     def test_agent_and_server_too(self):
         write(self.at("agent.yaml"), "agent:\n  server_url: wss://mesh.example.com\n  id: agent-1\n")

@@ -129,6 +129,33 @@ class Others(ScratchTest):
             self.assertTrue(os.access(script, os.X_OK), script)
             self.assertIn("check-config --config", read(script))
 
+    def start_pre(self, role, knows_capabilities=True):
+        """What OpenRC's functions are asked for before the start, and the capabilities after it."""
+        write(self.at("supervise-daemon"), f"#!/bin/sh\n[ $2 = --capabilities ] && {str(knows_capabilities).lower()}\n", 0o755)
+        script = os.path.join(DEPLOY, "openrc", f"tunnelmesh-{role}")
+        done = run("sh", "-euc", 'checkpath() { echo "checkpath $*"; }; . "$1"; command=:; start_pre; '
+                   'echo "capabilities ${capabilities-none}"', "sh", script,
+                   env={"PATH": self.scratch + ":/usr/bin:/bin", "RC_SVCNAME": f"tunnelmesh-{role}"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.splitlines()
+
+    def test_openrc_makes_the_log_and_the_folders_of_the_service(self):
+        """supervise-daemon opens the log as the service's user; older ones know no output_logger."""
+        for role in ROLES:
+            user = "tunnelmesh" if role == "server" else f"tunnelmesh-{role}"
+            lines = self.start_pre(role)
+            self.assertIn(f"checkpath -f -m 0640 -o {user}:{user} /var/log/tunnelmesh-{role}.log", lines)
+            self.assertIn(f"checkpath -d -m 0700 -o {user}:{user} /var/lib/{user}", lines)
+            text = read(os.path.join(DEPLOY, "openrc", f"tunnelmesh-{role}"))
+            for stream in ("output", "error"):
+                self.assertIn(f"\n{stream}_log=/var/log/tunnelmesh-{role}.log\n", text)
+
+    def test_openrc_gets_the_capability_of_a_server_where_it_knows_such(self):
+        """One that does not starts nothing that asks for one (Debian's)."""
+        self.assertIn("capabilities ^cap_net_bind_service", self.start_pre("server"))
+        self.assertIn("capabilities none", self.start_pre("server", knows_capabilities=False))
+        self.assertIn("capabilities none", self.start_pre("client"))
+
     def test_nothing_puts_a_secret_on_a_command_line_or_into_a_file_of_the_service(self):
         files = [p for p in glob.glob(os.path.join(DEPLOY, "**", "*"), recursive=True) if os.path.isfile(p)]
         services = [p for p in files if os.path.dirname(p) != DEPLOY and "/examples/" not in p]

@@ -1,4 +1,4 @@
-"""Programs that people use, through the entries: ssh, git, nc, iperf3, mariadb, wget."""
+"""Programs that people use, through the entries: ssh, git, nc, iperf3, mariadb, psql, wget."""
 
 import hashlib
 import http.server
@@ -15,6 +15,7 @@ from harness import BIN, WAIT_S, EchoTarget, MeshTest, Target, can_connect, free
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from private_mariadb import SBIN, PrivateMariadb  # noqa: E402
+from private_postgres import PrivatePostgres  # noqa: E402
 
 LIMIT_S = WAIT_S * 2
 DATA = os.urandom(1 << 20) * 8
@@ -23,7 +24,7 @@ DATA = os.urandom(1 << 20) * 8
 def program(name):
     path = shutil.which(name, path=SBIN)
     if path is None:
-        raise AssertionError(f"{name} is not installed: deploy/setup.sh --test brings it")
+        raise AssertionError(f"{name} is not installed: deploy/setup.sh test brings it")
     return path
 
 
@@ -38,6 +39,8 @@ class RealClients(MeshTest):
         cls.ssh_port, cls.iperf_port = free_port(), free_port()
         cls.database = PrivateMariadb()
         cls.addClassCleanup(cls.database.stop)
+        cls.postgres = PrivatePostgres()
+        cls.addClassCleanup(cls.postgres.stop)
         cls.echo = EchoTarget()
         cls.addClassCleanup(cls.echo.close)
         cls.files = f"/tmp/tmesh-files-{os.getpid()}-{cls.ssh_port}"
@@ -61,6 +64,7 @@ class RealClients(MeshTest):
             {"protocol": "tcp", "name": "echo-unix", "listen": f"unix:{cls.unix}", **to(cls.echo.port)},
             {"protocol": "tcp", "name": "iperf", **to(cls.iperf_port)},
             {"protocol": "tcp", "name": "database", **to(cls.database.port)},
+            {"protocol": "tcp", "name": "postgres", **to(cls.postgres.port)},
             {"protocol": "tcp", "name": "ssh", **to(cls.ssh_port)},
             {"protocol": "http", "name": "web", **to(cls.web_port)},
             {"protocol": "http-proxy"},
@@ -228,6 +232,21 @@ class RealClients(MeshTest):
         rows = self.sql("SELECT seq, REPEAT('x', 1000) FROM seq_1_to_5000").splitlines()
         self.assertEqual(len(rows), 5000)
         self.assertEqual(rows[-1], b"5000\t" + b"x" * 1000)
+
+    def psql(self, *arguments, data=None, tls=f"host={PrivatePostgres.certified_name} hostaddr=127.0.0.1 sslmode=verify-full"):
+        where = f"{tls} port={self.mesh.ports['postgres']} user={self.postgres.user} dbname=postgres"
+        return self.run_it(program("psql"), "--no-psqlrc", "-AtqX", "-v", "ON_ERROR_STOP=1", where, *arguments, data=data,
+                           env={"PGPASSWORD": self.postgres.password, "PGSSLROOTCERT": self.postgres.ca})
+
+    # As the client guide has it: the certificate of the database is verified through the entry.
+    def test_psql_through_a_tcp_entry(self):
+        self.assertEqual(self.psql("-c", "SELECT 6 * 7, ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"), b"42|t\n")
+        self.assertEqual(self.psql("-c", "SELECT 1", tls="host=127.0.0.1 sslmode=require"), b"1\n")
+
+    def test_psql_carries_bulk_both_ways(self):
+        rows = b"".join(b"%d\t%s\n" % (i, b"x" * 1000) for i in range(5000))
+        self.same(self.psql("-c", "CREATE TEMP TABLE t (id int, x text)", "-c", "COPY t FROM STDIN",
+                            "-c", "COPY (SELECT * FROM t ORDER BY id) TO STDOUT", data=rows), rows)
 
     # --- wget ------------------------------------------------------------------------------
 

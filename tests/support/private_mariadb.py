@@ -35,7 +35,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 from harness import free_port  # noqa: E402
 
 START_S = 60.0  # it takes one second
-PREFIX = "tmesh-mariadb-"
+PREFIX = "tmesh-database-"
 RAM = "/dev/shm"
 RAM_FREE_MIN_BYTES = 512 * 1024 * 1024
 SBIN = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
