@@ -46,6 +46,14 @@ bool tmesh_socket_prepare(int fd) {
   return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 || errno != EBADF;
 }
 
+void tmesh_socket_keep_alive(int fd, int idle_s) {
+  const int on = 1, interval_s = 1, probes_max = 10;
+  (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes_max, sizeof probes_max);
+}
+
 int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd) {
   int rc = uv_tcp_init(&loop->uv, handle);
   TMESH_ASSERT(rc == 0); /* it makes no socket, so nothing can fail */

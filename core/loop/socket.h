@@ -14,6 +14,8 @@ enum tmesh_code tmesh_code_from_uv(int uv_error);
 
 /* Takes Nagle's delay away (LESSONS P-C13, P-C14). False when fd is no open descriptor. */
 bool tmesh_socket_prepare(int fd);
+/* Probes after idle_s of silence, one a second; the tenth without an answer breaks the connection. */
+void tmesh_socket_keep_alive(int fd, int idle_s);
 /* Initialises the handle and gives it fd, non-blocking. On an error fd is closed and the
  * handle is still to be closed. */
 int tmesh_socket_adopt(struct tmesh_loop* loop, uv_tcp_t* handle, int fd);

@@ -340,9 +340,21 @@ static void on_flush(struct tmesh_flush* flush) {
 
 /* --- life -------------------------------------------------------------------------- */
 
+bool tmesh_tcp_prepare(int fd) {
+  if (!tmesh_socket_prepare(fd)) return false;
+  tmesh_socket_keep_alive(fd, TMESH_TCP_KEEPALIVE_S);
+  return true;
+}
+
 struct tmesh_status tmesh_tcp_open(struct tmesh_tcp* t, struct tmesh_loop* loop, int fd,
                                    const struct tmesh_tcp_events* events, void* ctx) {
-  if (!tmesh_socket_prepare(fd)) return tmesh_err_stream(TMESH_E_IO);
+  if (!tmesh_tcp_prepare(fd)) return tmesh_err_stream(TMESH_E_IO);
+  tmesh_tcp_open_prepared(t, loop, fd, events, ctx);
+  return tmesh_ok();
+}
+
+void tmesh_tcp_open_prepared(struct tmesh_tcp* t, struct tmesh_loop* loop, int fd,
+                             const struct tmesh_tcp_events* events, void* ctx) {
   *t = (struct tmesh_tcp){.loop = loop, .events = events, .ctx = ctx};
   tmesh_chunkq_init(&t->in, &loop->pool);
   tmesh_chunkq_init(&t->out, &loop->pool);
@@ -352,12 +364,7 @@ struct tmesh_status tmesh_tcp_open(struct tmesh_tcp* t, struct tmesh_loop* loop,
   tmesh_list_init(&t->in_writers);
   const int rc = tmesh_socket_adopt(loop, &t->tcp, fd);
   t->tcp.data = t;
-  if (rc != 0) {
-    tmesh_tcp_break(t, tmesh_code_from_uv(rc));
-  } else {
-    (void)uv_tcp_keepalive(&t->tcp, 1, TMESH_TCP_KEEPALIVE_S);
-  }
-  return tmesh_ok();
+  if (rc != 0) tmesh_tcp_break(t, tmesh_code_from_uv(rc));
 }
 
 void tmesh_tcp_rebind(struct tmesh_tcp* t, const struct tmesh_tcp_events* events, void* ctx) {

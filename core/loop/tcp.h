@@ -30,7 +30,7 @@ extern "C" {
 /* A graceful close waits this long for the peer to take the rest and to end its side. */
 #define TMESH_TCP_GRACE_US UINT64_C(5000000)
 /* A peer that vanished without a word while nothing is sent is found by the kernel. */
-#define TMESH_TCP_KEEPALIVE_S 60u
+#define TMESH_TCP_KEEPALIVE_S 60
 
 struct tmesh_tcp_events {
   /* Bytes arrived in tcp->in / the peer finished / n bytes of out were written (with
@@ -76,11 +76,17 @@ struct tmesh_tcp {
   bool owes_broken, is_handle_closed;
 };
 
-/* Takes fd over (closes it even on failure). Sets TCP_NODELAY and keep-alive. Reading
- * starts with tmesh_tcp_read(). IO (stream scope) when fd is no open descriptor, and
- * then the struct needs no close; other failures arrive as on_broken. */
+/* Sets TCP_NODELAY and keep-alive. False when fd is no open descriptor. */
+bool tmesh_tcp_prepare(int fd);
+/* Takes fd over (closes it even on failure) and prepares it. Reading starts with
+ * tmesh_tcp_read(). IO (stream scope) when fd is no open descriptor, and then the struct
+ * needs no close; other failures arrive as on_broken. */
 TMESH_MUST_CHECK struct tmesh_status tmesh_tcp_open(struct tmesh_tcp* t, struct tmesh_loop* loop, int fd,
                                                     const struct tmesh_tcp_events* events, void* ctx);
+/* The same for one that is prepared, as what a prepared listening socket accepts is: the
+ * kernel hands the options down, which saves five system calls per connection. */
+void tmesh_tcp_open_prepared(struct tmesh_tcp* t, struct tmesh_loop* loop, int fd,
+                             const struct tmesh_tcp_events* events, void* ctx);
 /* Hands the socket to another owner: bytes that wait in `in`, and t->is_eof, are the
  * new owner's to look at; what happens later is reported to it. */
 void tmesh_tcp_rebind(struct tmesh_tcp* t, const struct tmesh_tcp_events* events, void* ctx);

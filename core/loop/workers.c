@@ -17,7 +17,8 @@ struct tmesh_workers {
   uv_async_t wake; /* a job ended */
   size_t pending_max;
   size_t out_count; /* jobs submitted and neither done nor dropped; loop thread only */
-  unsigned thread_count;
+  unsigned threads_max, thread_count;
+  bool ends_idle_threads;
   pthread_t threads[THREADS_MAX];
 
   pthread_mutex_t lock; /* of what follows, and of phase and is_cancelled of every job */
@@ -80,7 +81,8 @@ static void* run_thread(void* arg) {
   return NULL;
 }
 
-static bool start_threads(struct tmesh_workers* w, unsigned count) {
+static bool start_threads(struct tmesh_workers* w) {
+  const unsigned count = w->threads_max;
   pthread_attr_t attr;
   sigset_t all, before;
 
@@ -89,6 +91,7 @@ static bool start_threads(struct tmesh_workers* w, unsigned count) {
   /* Signals belong to the loop thread. */
   sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  w->is_stopping = false;
   w->live_count = count; /* before they can end */
   while (w->thread_count < count && pthread_create(&w->threads[w->thread_count], &attr, run_thread, w) == 0) {
     w->thread_count++;
@@ -105,9 +108,14 @@ static void stop_threads(struct tmesh_workers* w) {
   pthread_mutex_unlock(&w->lock);
   for (unsigned i = 0; i < w->thread_count; i++) (void)pthread_join(w->threads[i], NULL);
   w->thread_count = 0;
+  w->live_count = 0; /* those that could not be made among them */
 }
 
 /* --- loop thread ------------------------------------------------------------------- */
+
+static void rest(struct tmesh_workers* w) {
+  if (w->ends_idle_threads && w->out_count == 0 && !w->closing.is_begun) stop_threads(w);
+}
 
 static void job_out(struct tmesh_workers* w) {
   if (w->out_count++ == 0) uv_ref((uv_handle_t*)&w->wake);
@@ -152,6 +160,7 @@ static void on_wake(uv_async_t* wake) {
       job->done(job);
     }
   }
+  rest(w);
 }
 
 static void on_closed(struct tmesh_closing* closing) {
@@ -174,6 +183,7 @@ struct tmesh_workers* tmesh_workers_new(struct tmesh_loop* loop, unsigned thread
   w = calloc(1, sizeof *w);
   if (w == NULL) return NULL;
   w->loop = loop;
+  w->threads_max = threads;
   w->pending_max = pending_max;
   tmesh_list_init(&w->waiting);
   tmesh_list_init(&w->ended);
@@ -186,17 +196,26 @@ struct tmesh_workers* tmesh_workers_new(struct tmesh_loop* loop, unsigned thread
   /* With default attributes neither of the two can fail. */
   (void)pthread_mutex_init(&w->lock, NULL);
   (void)pthread_cond_init(&w->has_work, NULL);
-  if (!start_threads(w, threads)) {
+  if (!start_threads(w)) {
     tmesh_workers_free(w);
     return NULL;
   }
   return w;
 }
 
+void tmesh_workers_end_idle_threads(struct tmesh_workers* w) {
+  w->ends_idle_threads = true;
+  rest(w);
+}
+
 struct tmesh_status tmesh_workers_submit(struct tmesh_workers* w, struct tmesh_job* job) {
   bool is_full;
 
   TMESH_ASSERT(!w->closing.is_begun);
+  if (w->thread_count == 0 && !start_threads(w)) {
+    stop_threads(w);
+    return tmesh_err_stream(TMESH_E_NO_MEMORY);
+  }
   pthread_mutex_lock(&w->lock);
   is_full = w->waiting_count >= w->pending_max;
   if (!is_full) {

@@ -35,8 +35,11 @@ struct tmesh_job {
 
 /* threads: 1 to 256; pending_max: at least 1. NULL if threads cannot be made. */
 struct tmesh_workers* tmesh_workers_new(struct tmesh_loop* loop, unsigned threads, size_t pending_max);
-/* LIMIT (stream scope) when pending_max jobs wait; the job is then still the caller's.
- * Jobs start in order of submission. */
+/* Threads end when no job is out, and the next one makes them anew: while a process has a single
+ * thread, each system call on a descriptor costs it about a tenth less. */
+void tmesh_workers_end_idle_threads(struct tmesh_workers* w);
+/* LIMIT (stream scope) when pending_max jobs wait, NO_MEMORY when ended threads cannot be made
+ * again; the job is then still the caller's. Jobs start in order of submission. */
 TMESH_MUST_CHECK struct tmesh_status tmesh_workers_submit(struct tmesh_workers* w, struct tmesh_job* job);
 /* The job must have been submitted and neither done nor dropped. */
 void tmesh_workers_cancel(struct tmesh_workers* w, struct tmesh_job* job);

@@ -53,11 +53,14 @@ void tmesh_fair_writer_init(struct tmesh_fair_writer* w) {
   w->held_due_us = 0;
 }
 
-/* Whether what s could send now is a small item too soon after another one. Times are compared by
- * their low 32 bits: a stream that is silent for 71 minutes may be held for once. */
+/* Whether what s could send now is a small item too soon after another one, or one datagram too many of
+ * this turn. Times are compared by their low 32 bits: a stream that is silent for 71 minutes may be held
+ * for once. */
 static bool is_too_soon(const struct tmesh_fair_writer* w, const struct tmesh_stream* s) {
-  if (w->coalesce_us == 0 || s->is_due || s->out_eof || s->is_datagram) return false;
-  return s->out.len_bytes < TMESH_COALESCE_BELOW_BYTES && (uint32_t)w->now_us - s->small_us < w->coalesce_us;
+  if (w->coalesce_us == 0 || s->is_due || s->out_eof) return false;
+  const bool is_enough = s->is_datagram ? s->turn_count < TMESH_DATAGRAM_TURN_COUNT
+                                        : s->out.len_bytes >= TMESH_COALESCE_BELOW_BYTES;
+  return !is_enough && (uint32_t)w->now_us - s->small_us < w->coalesce_us;
 }
 
 static void hold(struct tmesh_fair_writer* w, struct tmesh_stream* s) {
@@ -97,12 +100,19 @@ void tmesh_fair_writer_remove(struct tmesh_fair_writer* w, struct tmesh_stream* 
   tmesh_list_remove(&s->in_active);
 }
 
+/* All go together, but datagrams whose turn it is not: a few more of them each time would be many. */
 static bool let_go(struct tmesh_fair_writer* w) {
   bool has_any = false;
+  struct tmesh_list waited;
   struct tmesh_list* node;
-  while ((node = tmesh_list_first(&w->held)) != NULL) {
+  /* `waited` takes the place of `held`, which is empty then. */
+  tmesh_list_init(&waited);
+  tmesh_list_push_back(&w->held, &waited);
+  tmesh_list_remove(&w->held);
+  while ((node = tmesh_list_first(&waited)) != NULL) {
     struct tmesh_stream* s = TMESH_CONTAINER(node, struct tmesh_stream, in_active);
-    s->is_due = true;
+    tmesh_fair_writer_remove(w, s);
+    s->is_due = !s->is_datagram;
     if (tmesh_fair_writer_update(w, s)) has_any = true;
   }
   return has_any;
@@ -129,11 +139,24 @@ static bool next_item(const struct tmesh_fair_writer* w, const struct tmesh_stre
   return true;
 }
 
+/* Turns begin at the same time for all, so that no more than one moment is waited for. */
+static void count_datagram(const struct tmesh_fair_writer* w, struct tmesh_stream* s) {
+  if (w->coalesce_us == 0) return;
+  const uint32_t turn_us = (uint32_t)(w->now_us - w->now_us % w->coalesce_us);
+  if (turn_us != s->small_us) s->turn_count = 0;
+  s->small_us = turn_us;
+  if (s->turn_count < TMESH_DATAGRAM_TURN_COUNT) s->turn_count++;
+}
+
 /* The item is on its way. */
 static void charge(struct tmesh_fair_writer* w, const struct tmesh_send_item* item) {
   struct tmesh_stream* s = item->stream;
   s->is_due = false;
-  if (item->len_bytes > 0 && item->len_bytes < TMESH_COALESCE_BELOW_BYTES) s->small_us = (uint32_t)w->now_us;
+  if (s->is_datagram) {
+    count_datagram(w, s);
+  } else if (item->len_bytes > 0 && item->len_bytes < TMESH_COALESCE_BELOW_BYTES) {
+    s->small_us = (uint32_t)w->now_us;
+  }
 }
 
 static bool next_fresh(struct tmesh_fair_writer* w, struct tmesh_send_item* item) {

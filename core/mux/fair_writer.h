@@ -17,8 +17,8 @@
  *
  * Where it is asked for, small items of a stream keep a distance in time: bytes that would
  * make one too soon are held (not active) until more of them came, the stream ends or they
- * are due; datagrams are not, they would gain nothing. Owns nothing, allocates nothing: streams carry their
- * node, deficit and counts.
+ * are due. Datagrams cannot be joined: so many of a stream leave per turn of that length, the others
+ * are held for the next. Owns nothing, allocates nothing: streams carry their node, deficit and counts.
  */
 #ifndef TMESH_MUX_FAIR_WRITER_H
 #define TMESH_MUX_FAIR_WRITER_H
@@ -41,6 +41,8 @@ extern "C" {
 /* What is held when small items keep a distance. 16 frames of this size are a whole window: deployed
  * servers keep so many of a stream, and reset it for one more (LESSONS Z3). */
 #define TMESH_COALESCE_BELOW_BYTES (TMESH_WINDOW_INITIAL_BYTES / 16)
+/* Datagrams of a stream per turn of that distance. Two turns may come together on their way: 16 again. */
+#define TMESH_DATAGRAM_TURN_COUNT 8u
 
 struct tmesh_stream;
 
@@ -56,7 +58,8 @@ struct tmesh_fair_writer {
   uint32_t item_max_bytes;   /* of a DATA item; not heeded while small items keep a distance */
   uint64_t now_us;
   struct tmesh_list held; /* streams whose bytes wait for held_due_us */
-  uint64_t held_due_us;   /* when the first of them may go; all go with it, so that this costs O(1) each */
+  uint64_t held_due_us;   /* when the first of them may go; all go with it, so that this costs O(1) each,
+                             but datagrams, which have the beginning of the next turn */
 };
 
 void tmesh_fair_writer_init(struct tmesh_fair_writer* w);
@@ -65,7 +68,7 @@ void tmesh_fair_writer_init(struct tmesh_fair_writer* w);
  * has to look what it can send, or when. */
 bool tmesh_fair_writer_update(struct tmesh_fair_writer* w, struct tmesh_stream* s);
 void tmesh_fair_writer_remove(struct tmesh_fair_writer* w, struct tmesh_stream* s);
-/* Time has come to now_us. Returns whether held streams became active. */
+/* Time has come to now_us. Returns whether the link has to look, as above. */
 bool tmesh_fair_writer_tick(struct tmesh_fair_writer* w, uint64_t now_us);
 /* Another distance from now on. The same. */
 bool tmesh_fair_writer_coalesce(struct tmesh_fair_writer* w, uint32_t coalesce_us);

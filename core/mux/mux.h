@@ -106,8 +106,9 @@ struct tmesh_mux_config {
                                     with its prefix (core/mux/datagram.h) */
   uint32_t outbound_max_bytes;   /* >= the window the peer grants (W1) */
   uint32_t streams_max;          /* live streams on this link; beyond it opens get queue_full */
-  uint32_t coalesce_us;          /* small DATA frames of a stream keep this distance; 0 = none. An agent's
-                                    link to a server that is not ours: TMESH_COALESCE_US (LESSONS Z3) */
+  uint32_t coalesce_us;          /* small DATA frames of a stream keep this distance, datagrams leave a few
+                                    at a time; 0 = none. An agent's link to a server that is not ours:
+                                    TMESH_COALESCE_US (LESSONS Z3) */
 };
 
 struct tmesh_mux_stats {

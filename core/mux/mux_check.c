@@ -49,7 +49,9 @@ void tmesh_stream_check(const struct tmesh_stream* s) {
   if (s->place == TMESH_PLACE_FRESH) TMESH_ASSERT(s->first_bytes < TMESH_FRESH_MAX_BYTES);
   if (s->place == TMESH_PLACE_RING) TMESH_ASSERT(s->first_bytes == TMESH_FRESH_MAX_BYTES);
   if (s->place == TMESH_PLACE_HELD) {
-    TMESH_ASSERT(s->out.len_bytes < TMESH_COALESCE_BELOW_BYTES && !s->out_eof && !s->is_due);
+    TMESH_ASSERT(s->is_datagram ? s->turn_count == TMESH_DATAGRAM_TURN_COUNT
+                                : s->out.len_bytes < TMESH_COALESCE_BELOW_BYTES);
+    TMESH_ASSERT(!s->out_eof && !s->is_due);
   }
   if (s->state == TMESH_STREAM_OPENING && s->is_strict) {
     size_t early_bytes = s->has_early_data ? TMESH_EARLY_DATA_MAX_BYTES : 0;

@@ -99,7 +99,9 @@ struct tmesh_stream {
   uint16_t first_bytes;   /* sent since the open, up to TMESH_FRESH_MAX_BYTES */
   uint8_t place;          /* enum tmesh_writer_place: where in_active is linked */
   bool is_due;            /* its bytes were held long enough */
-  uint32_t small_us;      /* when its last small item was taken; low 32 bits */
+  uint8_t turn_count;     /* datagrams taken in the turn of small_us */
+  uint32_t small_us;      /* when its last small item was taken, or the turn of its last datagram began;
+                             low 32 bits */
   uint32_t deficit_bytes; /* deficit round-robin, RFC-less but standard: bytes this round may still send */
   bool out_eof;           /* HALF_CLOSE queued behind every byte in `out` */
   bool out_eof_pulled;

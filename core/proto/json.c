@@ -145,10 +145,14 @@ static char lower(char c) {
 
 bool tmesh_json_key_is(const struct tmesh_json* key, const char* name) {
   struct tmesh_json_scanner s = string_body(key);
-  char piece[4];
-  for (size_t n = next_piece(&s, piece); n > 0; n = next_piece(&s, piece)) {
-    if (n != 1 || *name == '\0' || lower(piece[0]) != lower(*name)) return false;
-    name++;
+  const size_t n = strlen(name);
+  if ((size_t)(s.end - s.at) < n) return false; /* no escape is shorter than what it stands for */
+  if ((size_t)(s.end - s.at) == n && memcmp(s.at, name, n) == 0) return true;
+  for (; s.at < s.end; name++) {
+    int32_t c = *s.at++;
+    if (c == '\\') c = tmesh_json_scan_escape(&s);
+    /* No string holds NUL, so the end of name is a difference too. */
+    if (c >= 0x80 || lower((char)c) != lower(*name)) return false;
   }
   return *name == '\0';
 }
@@ -190,9 +194,15 @@ bool tmesh_json_i64(const struct tmesh_json* value, int64_t* out) {
   return true;
 }
 
+/* Nothing to decode. */
+static bool is_plain(const struct tmesh_json* value) {
+  return memchr(value->text, '\\', value->len_bytes) == NULL;
+}
+
 size_t tmesh_json_string_len(const struct tmesh_json* value) {
   TMESH_ASSERT(value->kind == TMESH_JSON_STRING);
   struct tmesh_json_scanner s = string_body(value);
+  if (is_plain(value)) return (size_t)(s.end - s.at);
   char piece[4];
   size_t len = 0;
   for (size_t n = next_piece(&s, piece); n > 0; n = next_piece(&s, piece)) len += n;
@@ -200,13 +210,20 @@ size_t tmesh_json_string_len(const struct tmesh_json* value) {
 }
 
 bool tmesh_json_string(const struct tmesh_json* value, char* out, size_t cap_bytes, size_t* len_bytes) {
-  if (value->kind != TMESH_JSON_STRING || tmesh_json_string_len(value) >= cap_bytes) return false;
+  if (value->kind != TMESH_JSON_STRING) return false;
+  const size_t total = tmesh_json_string_len(value);
+  if (total >= cap_bytes) return false;
   struct tmesh_json_scanner s = string_body(value);
-  char piece[4];
   size_t len = 0;
-  for (size_t n = next_piece(&s, piece); n > 0; n = next_piece(&s, piece)) {
-    memcpy(out + len, piece, n);
-    len += n;
+  if (total == (size_t)(s.end - s.at)) { /* every escape is longer than what it stands for */
+    memcpy(out, s.at, total);
+    len = total;
+  } else {
+    char piece[4];
+    for (size_t n = next_piece(&s, piece); n > 0; n = next_piece(&s, piece)) {
+      memcpy(out + len, piece, n);
+      len += n;
+    }
   }
   out[len] = '\0';
   if (len_bytes != NULL) *len_bytes = len;

@@ -13,14 +13,14 @@ struct tmesh_json_out tmesh_json_out_init(char* out, size_t cap_bytes) {
 
 static void put_string(struct tmesh_json_out* o, const char* v) {
   put(o, "\"");
-  for (; *v != '\0'; v++) {
-    unsigned char c = (unsigned char)*v;
-    if (c == '"' || c == '\\') {
-      char pair[2] = {'\\', (char)c};
-      tmesh_writer_bytes(&o->w, pair, sizeof pair);
-    } else {
-      tmesh_writer_u8(&o->w, c);
-    }
+  while (*v != '\0') {
+    const char* end = v;
+    while (*end != '\0' && *end != '"' && *end != '\\') end++;
+    tmesh_writer_bytes(&o->w, v, (size_t)(end - v));
+    if (*end == '\0') break;
+    char pair[2] = {'\\', *end};
+    tmesh_writer_bytes(&o->w, pair, sizeof pair);
+    v = end + 1;
   }
   put(o, "\"");
 }

@@ -95,10 +95,28 @@ static size_t utf8_len(const uint8_t* p, size_t left) {
   return n;
 }
 
+/* None of eight bytes is a control byte, a quote, a backslash or beyond ASCII: a subtraction sets
+ * the high bit of the lowest byte that is (and perhaps of others, which costs nothing but time). */
+static bool are_plain(const uint8_t* at) {
+  const uint64_t each = UINT64_C(0x0101010101010101);
+  uint64_t v;
+  memcpy(&v, at, sizeof v);
+  const uint64_t found = v | (v - each * 0x20) | ((v ^ each * '"') - each) | ((v ^ each * '\\') - each);
+  return (found & each * 0x80) == 0;
+}
+
+static void skip_plain(struct tmesh_json_scanner* s) {
+  const uint8_t* at = s->at;
+  while (s->end - at >= 8 && are_plain(at)) at += 8;
+  while (at < s->end && *at >= 0x20 && *at < 0x80 && *at != '"' && *at != '\\') at++;
+  s->at = at;
+}
+
 static bool check_string(struct tmesh_json_scanner* s) {
   if (!take(s, '"')) return false;
-  while (s->at < s->end) {
-    uint8_t c = *s->at;
+  for (;;) {
+    skip_plain(s);
+    uint8_t c = look(s);
     if (c == '"') {
       s->at++;
       return true;
@@ -113,7 +131,6 @@ static bool check_string(struct tmesh_json_scanner* s) {
     if (n == 0) return false;
     s->at += n;
   }
-  return false;
 }
 
 static bool check_digits(struct tmesh_json_scanner* s) {

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "core/base/pool.h"
+#include "core/base/pool_charge.h"
 
 #define BLOCKS(n) ((size_t)(n) * TMESH_BLOCK_BYTES)
 
@@ -124,6 +125,62 @@ static void pressure_rises_at_three_quarters_nine_tenths_and_the_end(void** stat
   }
 }
 
+static void charges_count_towards_the_budget_in_whole_blocks_of_their_sum(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_pool_charge charge;
+  tmesh_pool_init(&pool, BLOCKS(8), BLOCKS(8));
+  tmesh_pool_charge_init(&charge, &pool);
+  assert_true(tmesh_pool_charge_add(&charge, 1));
+  assert_int_equal(pool.live_count, 1);
+  assert_true(tmesh_pool_charge_add(&charge, TMESH_BLOCK_BYTES - 1));
+  assert_int_equal(pool.live_count, 1);
+  assert_true(tmesh_pool_charge_add(&charge, 1));
+  assert_int_equal(pool.live_count, 2);
+  assert_int_equal(pool.live_peak_count, 2);
+  assert_int_equal(tmesh_pool_take_peak(&pool), 2);
+  tmesh_pool_charge_drop(&charge, 1);
+  assert_int_equal(pool.live_count, 1);
+  tmesh_pool_charge_drop(&charge, TMESH_BLOCK_BYTES);
+  assert_int_equal(pool.live_count, 0);
+  tmesh_pool_close(&pool);
+}
+
+static void charges_are_a_quarter_of_the_budget_at_most(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_pool_charge charge;
+  tmesh_pool_init(&pool, BLOCKS(8), 0);
+  tmesh_pool_charge_init(&charge, &pool);
+  assert_false(tmesh_pool_charge_add(&charge, BLOCKS(2) + 1));
+  assert_int_equal(pool.live_count, 0);
+  assert_true(tmesh_pool_charge_add(&charge, BLOCKS(2)));
+  assert_false(tmesh_pool_charge_add(&charge, 1));
+  assert_false(tmesh_pool_charge_add(&charge, SIZE_MAX));
+  assert_int_equal(pool.refused_count, 3);
+  assert_true(tmesh_pool_charge_add(&charge, 0));
+  tmesh_pool_charge_drop(&charge, BLOCKS(2));
+  tmesh_pool_close(&pool);
+}
+
+static void blocks_and_charges_share_one_budget(void** state) {
+  (void)state;
+  struct tmesh_pool pool;
+  struct tmesh_pool_charge charge;
+  struct tmesh_block* b[4];
+  tmesh_pool_init(&pool, BLOCKS(4), 0);
+  tmesh_pool_charge_init(&charge, &pool);
+  for (int i = 0; i < 4; i++) b[i] = tmesh_pool_get(&pool);
+  assert_false(tmesh_pool_charge_add(&charge, 1));
+  tmesh_pool_put(&pool, b[3]);
+  assert_true(tmesh_pool_charge_add(&charge, 1));
+  assert_null(tmesh_pool_get(&pool));
+  assert_int_equal(pool.refused_count, 2);
+  tmesh_pool_charge_drop(&charge, 1);
+  for (int i = 0; i < 3; i++) tmesh_pool_put(&pool, b[i]);
+  tmesh_pool_close(&pool);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sizes_are_rounded_down_and_the_budget_is_at_least_one_block),
@@ -133,6 +190,9 @@ int main(void) {
       cmocka_unit_test(trim_gives_cached_blocks_back),
       cmocka_unit_test(take_peak_gives_the_most_live_blocks_since_the_last_call),
       cmocka_unit_test(pressure_rises_at_three_quarters_nine_tenths_and_the_end),
+      cmocka_unit_test(charges_count_towards_the_budget_in_whole_blocks_of_their_sum),
+      cmocka_unit_test(charges_are_a_quarter_of_the_budget_at_most),
+      cmocka_unit_test(blocks_and_charges_share_one_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

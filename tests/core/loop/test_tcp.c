@@ -20,17 +20,21 @@ static void queue(const void* data, size_t n) {
   assert_true(tmesh_is_ok(tmesh_chunkq_append(&s.tcp.out, data, n)));
 }
 
-static int socket_option(int option) {
+static int socket_option(int level, int option) {
   uv_os_fd_t fd;
   int value = -1;
   socklen_t len = sizeof value;
   assert_int_equal(uv_fileno((const uv_handle_t*)&s.tcp.tcp, &fd), 0);
-  if (option == TCP_NODELAY) {
-    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len), 0);
-  } else {
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, &len), 0);
-  }
+  assert_int_equal(getsockopt(fd, level, option, &value, &len), 0);
   return value;
+}
+
+static void expect_prepared(void) {
+  assert_int_not_equal(socket_option(IPPROTO_TCP, TCP_NODELAY), 0);
+  assert_int_not_equal(socket_option(SOL_SOCKET, SO_KEEPALIVE), 0);
+  assert_int_equal(socket_option(IPPROTO_TCP, TCP_KEEPIDLE), TMESH_TCP_KEEPALIVE_S);
+  assert_int_equal(socket_option(IPPROTO_TCP, TCP_KEEPINTVL), 1);
+  assert_int_equal(socket_option(IPPROTO_TCP, TCP_KEEPCNT), 10);
 }
 
 /* --- opening ------------------------------------------------------------------------ */
@@ -38,8 +42,26 @@ static int socket_option(int option) {
 static void open_sets_nodelay_and_keepalive(void** state) {
   (void)state;
   open_pair();
-  assert_int_not_equal(socket_option(TCP_NODELAY), 0);
-  assert_int_not_equal(socket_option(SO_KEEPALIVE), 0);
+  expect_prepared();
+  sock_close(&s, false);
+  close(peer);
+}
+
+static void what_a_prepared_listener_accepts_is_prepared(void** state) {
+  (void)state;
+  uint16_t port;
+  const int listening = test_listen(&port);
+  assert_true(tmesh_tcp_prepare(listening));
+  peer = test_connect(port);
+  const int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  assert_true(fd >= 0);
+  close(listening);
+  s = (struct sock){0};
+  tmesh_tcp_open_prepared(&s.tcp, &test_loop, fd, &sock_events, &s);
+  expect_prepared();
+  tmesh_tcp_read(&s.tcp, 100);
+  test_send_all(peer, "hello", 5);
+  RUN_UNTIL(s.tcp.in.len_bytes == 5);
   sock_close(&s, false);
   close(peer);
 }
@@ -327,6 +349,7 @@ static void a_failed_write_breaks_the_socket(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       LOOP_TEST(open_sets_nodelay_and_keepalive),
+      LOOP_TEST(what_a_prepared_listener_accepts_is_prepared),
       LOOP_TEST(a_bad_descriptor_is_refused_and_needs_no_close),
       LOOP_TEST(a_descriptor_libuv_refuses_breaks_later),
       LOOP_TEST(nothing_is_read_before_read_is_called),

@@ -253,6 +253,63 @@ static void leaving_idle_threads_ends_them(void** state) {
   for (int i = 0; i < 20; i++) tmesh_workers_leave(make(4, 1));
 }
 
+static pthread_key_t thread_key;
+static unsigned ended_threads_count;
+
+static void note_end(void* value) {
+  (void)value;
+  ended_threads_count++;
+}
+
+static void work_on_a_noted_thread(struct tmesh_job* job) {
+  pthread_setspecific(thread_key, job); /* note_end is called when this thread ends */
+  work(job);
+}
+
+static void idle_threads_may_end_and_come_back(void** state) {
+  (void)state;
+  struct tmesh_workers* w = make(1, 4);
+  ended_threads_count = 0;
+  assert_int_equal(pthread_key_create(&thread_key, note_end), 0);
+  tmesh_workers_end_idle_threads(w); /* at once, without a job */
+  for (unsigned i = 1; i <= 3; i++) {
+    struct test_job held, cancelled;
+    init_job(&held, true);
+    init_job(&cancelled, false);
+    held.job.work = work_on_a_noted_thread;
+    submit(w, &held);
+    submit(w, &cancelled);
+    sem_wait(&held.started);
+    if (i == 3) tmesh_workers_cancel(w, &held.job);
+    tmesh_workers_cancel(w, &cancelled.job);
+    sem_post(&held.go);
+    tmesh_loop_run(&test_loop);
+    assert_int_equal(held.done_count, i == 3 ? 0 : 1);
+    assert_int_equal(held.dropped_count, i == 3 ? 1 : 0);
+    assert_int_equal(ended_threads_count, i);
+  }
+  tmesh_workers_free(w);
+  test_loop_spin(2);
+  pthread_key_delete(thread_key);
+}
+
+static void threads_stay_unless_told_otherwise(void** state) {
+  (void)state;
+  struct tmesh_workers* w = make(1, 4);
+  struct test_job t;
+  ended_threads_count = 0;
+  assert_int_equal(pthread_key_create(&thread_key, note_end), 0);
+  init_job(&t, false);
+  t.job.work = work_on_a_noted_thread;
+  submit(w, &t);
+  tmesh_loop_run(&test_loop);
+  assert_int_equal(ended_threads_count, 0);
+  tmesh_workers_free(w);
+  assert_int_equal(ended_threads_count, 1);
+  test_loop_spin(2);
+  pthread_key_delete(thread_key);
+}
+
 static void many_jobs_all_come_back(void** state) {
   (void)state;
   enum { COUNT = 500 };
@@ -284,6 +341,8 @@ int main(void) {
       LOOP_TEST(done_may_free_the_pool),
       LOOP_TEST(leaving_waits_for_nobody_and_the_thread_drops_its_job),
       LOOP_TEST(leaving_idle_threads_ends_them),
+      LOOP_TEST(idle_threads_may_end_and_come_back),
+      LOOP_TEST(threads_stay_unless_told_otherwise),
       LOOP_TEST(many_jobs_all_come_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,16 +265,19 @@ static void sending_says_why_not_and_counts_what_is_dropped(void** state) {
   struct tmesh_status st;
   while (tmesh_is_ok(st = tmesh_stream_send_datagram(s, bytes, LARGEST))) sent++;
   assert_int_equal(st.code, TMESH_E_LIMIT);
+  const size_t room = tmesh_stream_out_room(s);
+  assert_int_equal(tmesh_stream_send_datagram(s, bytes, room - TMESH_DATAGRAM_PREFIX_BYTES + 1).code,
+                   TMESH_E_LIMIT);
   assert_int_equal(sent, s->out_max_bytes / (LARGEST + 4));
-  assert_int_equal(p->mux.stats.datagrams_dropped_count, 2);
+  assert_int_equal(p->mux.stats.datagrams_dropped_count, 3);
   peer_flush(p);
   p->pool.budget_count = p->pool.live_count;
   assert_int_equal(tmesh_stream_send_datagram(s, bytes, 1).code, TMESH_E_NO_MEMORY);
-  assert_int_equal(p->mux.stats.datagrams_dropped_count, 3);
+  assert_int_equal(p->mux.stats.datagrams_dropped_count, 4);
   tmesh_mux_check(&p->mux);
   tmesh_stream_finish(s);
   assert_int_equal(tmesh_stream_send_datagram(s, bytes, 1).code, TMESH_E_STATE);
-  assert_int_equal(p->mux.stats.datagrams_dropped_count, 3);
+  assert_int_equal(p->mux.stats.datagrams_dropped_count, 4);
   peer_free(p);
 }
 

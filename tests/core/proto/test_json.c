@@ -124,6 +124,21 @@ static void invalid_utf8_is_refused(void** state) {
   assert_all(texts, false);
 }
 
+/* Strings are looked at eight bytes at a time where that is possible. */
+static void every_byte_counts_at_every_place_of_a_string(void** state) {
+  (void)state;
+  struct tmesh_json root;
+  for (size_t at = 0; at < 20; at++) {
+    for (unsigned byte = 0; byte < 256; byte++) {
+      char text[23] = "\"abcdefghijklmnopqrst\"";
+      text[1 + at] = (char)byte;
+      const bool is_plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+      const bool is_escape = byte == '\\' && strchr("bfnrt", at < 19 ? text[2 + at] : '-') != NULL;
+      assert_int_equal(tmesh_json_parse(&root, text, 22, 4096), is_plain || is_escape);
+    }
+  }
+}
+
 static void nul_and_lone_surrogates_are_refused(void** state) {
   (void)state;
   static const char* const texts[] = {
@@ -226,6 +241,7 @@ static void names_match_without_ascii_case_after_escapes(void** state) {
   assert_false(key_is("\"agent_i\"", "agent_id"));
   assert_false(key_is("\"agent_idx\"", "agent_id"));
   assert_false(key_is("\"\"", "a"));
+  assert_false(key_is("\"\\u0161gent\"", "agent"));  /* its low byte is an a */
   assert_false(key_is("\"`\"", "@"));                /* the bit that differs in letters differs here too */
   assert_false(key_is("\"\xC5\xBFtage\"", "stage")); /* long s folds to s elsewhere */
 }
@@ -290,6 +306,24 @@ static void strings_are_decoded_and_terminated(void** state) {
   assert_int_equal(out[0], 'x');
 }
 
+/* What has nothing to decode goes another way. */
+static void strings_without_escapes_are_copied_and_terminated(void** state) {
+  (void)state;
+  static const char text[] = "\"caf\xC3\xA9\"";
+  struct tmesh_json root;
+  char out[7];
+  size_t len = 0;
+  memset(out, 'x', sizeof out);
+  assert_true(tmesh_json_parse(&root, text, sizeof text - 1, 4096));
+  assert_int_equal(tmesh_json_string_len(&root), 5);
+  assert_false(tmesh_json_string(&root, out, 5, &len));
+  assert_int_equal(out[0], 'x');
+  assert_true(tmesh_json_string(&root, out, 6, &len));
+  assert_int_equal(len, 5);
+  assert_string_equal(out, "caf\xC3\xA9");
+  assert_int_equal(out[6], 'x');
+}
+
 static void booleans_are_only_booleans(void** state) {
   (void)state;
   struct tmesh_json root;
@@ -304,6 +338,7 @@ int main(void) {
       cmocka_unit_test(documents_of_the_grammar_are_accepted),
       cmocka_unit_test(everything_else_is_refused),
       cmocka_unit_test(invalid_utf8_is_refused),
+      cmocka_unit_test(every_byte_counts_at_every_place_of_a_string),
       cmocka_unit_test(nul_and_lone_surrogates_are_refused),
       cmocka_unit_test(depth_and_size_are_bounded),
       cmocka_unit_test(the_input_needs_no_terminator),
@@ -313,6 +348,7 @@ int main(void) {
       cmocka_unit_test(integers_are_exact_over_64_bits),
       cmocka_unit_test(what_is_no_integer_in_range_is_refused),
       cmocka_unit_test(strings_are_decoded_and_terminated),
+      cmocka_unit_test(strings_without_escapes_are_copied_and_terminated),
       cmocka_unit_test(booleans_are_only_booleans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
