@@ -67,7 +67,7 @@ FilePrints print_files(std::span<const std::string> paths) {
     prints[path] = kNoPrint;
     struct stat st = {};
     if (::stat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
-    Result<std::string> text = read_file(path, kPrintedBytesMax);
+    Result<std::string> text = read_file(path, kPrintedBytesMax, Pipes::refuse);
     if (!text) continue;
     prints[path] = print_of(*text);
     secure_wipe(*text);

@@ -12,8 +12,8 @@ std::string_view last_part(std::string_view path) {
 
 }  // namespace
 
-FileWatch::FileWatch(Loop& loop, Workers& workers, Delegate<void()> changed, const Pace& pace)
-    : loop_(loop), workers_(workers), changed_(changed), pace_(pace) {}
+FileWatch::FileWatch(Loop& loop, Timers& timers, Workers& workers, Delegate<void()> changed, const Pace& pace)
+    : loop_(loop), timers_(timers), workers_(workers), changed_(changed), pace_(pace) {}
 
 void FileWatch::watch(FilePrints known, bool is_watching) {
   known_ = std::move(known);
@@ -24,7 +24,7 @@ void FileWatch::watch(FilePrints known, bool is_watching) {
     retry_.cancel();
   }
   job_.cancel();  // what it finds may be older than what is known now
-  look();
+  if (is_watching || is_asked_) look();
 }
 
 void FileWatch::check() {
@@ -45,7 +45,7 @@ void FileWatch::look() {
   if (submitted) {
     job_ = std::move(*submitted);
   } else {
-    retry_ = loop_.after(pace_.retry_us, Delegate<void()>::bind<&FileWatch::look>(this));
+    retry_ = timers_.after(pace_.retry_us, Delegate<void()>::bind<&FileWatch::look>(this));
   }
 }
 
@@ -84,7 +84,7 @@ void FileWatch::arm(const FilePlaces& places) {
   }
   retry_.cancel();
   if (!is_complete) {
-    retry_ = loop_.after(pace_.retry_us, Delegate<void()>::bind<&FileWatch::look>(this));
+    retry_ = timers_.after(pace_.retry_us, Delegate<void()>::bind<&FileWatch::look>(this));
   }
   if (is_new) must_look_again_ = true;
 }
@@ -98,14 +98,13 @@ void FileWatch::on_event(std::string_view name) {
     concerns_us = true;
   }
   if (!concerns_us) return;
-  if (quiet_.active() && quiet_rounds_ >= kQuietRoundsMax) return;
-  quiet_rounds_++;
-  quiet_ = loop_.after(pace_.quiet_us, Delegate<void()>::bind<&FileWatch::on_quiet>(this));
+  if (!quiet_.active()) restless_since_us_ = timers_.now_us();
+  if (timers_.now_us() - restless_since_us_ >= kQuietRoundsMax * pace_.quiet_us) return;
+  quiet_ = timers_.after(pace_.quiet_us, Delegate<void()>::bind<&FileWatch::on_quiet>(this));
 }
 
 void FileWatch::on_quiet() {
   quiet_.release();
-  quiet_rounds_ = 0;
   look();
 }
 

@@ -30,11 +30,11 @@ class FileWatch {
     uint64_t quiet_us = 200'000;
     uint64_t retry_us = 5'000'000;
   };
-  // A file that never comes to rest is looked at all the same.
+  // A file that never comes to rest is looked at all the same, after that many quiet times.
   static constexpr unsigned kQuietRoundsMax = 10;
 
-  // Loop and workers outlive it. `changed` may destroy it.
-  FileWatch(Loop& loop, Workers& workers, Delegate<void()> changed, const Pace& pace);
+  // Loop, timers and workers outlive it. `changed` may destroy it.
+  FileWatch(Loop& loop, Timers& timers, Workers& workers, Delegate<void()> changed, const Pace& pace);
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
 
@@ -58,6 +58,7 @@ class FileWatch {
   void on_quiet();
 
   Loop& loop_;
+  Timers& timers_;
   Workers& workers_;
   const Delegate<void()> changed_;
   const Pace pace_;
@@ -73,9 +74,9 @@ class FileWatch {
   Ticket quiet_;
   Ticket retry_;
   Ticket job_;
-  unsigned quiet_rounds_ = 0;
-  bool is_asked_ = false;         // check() waits for its answer
-  bool must_look_again_ = false;  // something happened while the job ran
+  uint64_t restless_since_us_ = 0;  // while quiet_ waits: its first event
+  bool is_asked_ = false;           // check() waits for its answer
+  bool must_look_again_ = false;    // something happened while the job ran
 };
 
 }  // namespace tmesh::net

@@ -1,6 +1,7 @@
 #include "cpp/net/listener.hpp"
 
 #include "core/loop/listener.h"
+#include "core/loop/tcp.h"
 
 namespace tmesh::net {
 
@@ -69,6 +70,10 @@ Listener& Listener::operator=(Listener&& other) noexcept {
     node_ = std::exchange(other.node_, nullptr);
   }
   return *this;
+}
+
+void Listener::prepare_tcp() {
+  (void)tmesh_tcp_prepare(node_->c.fd);
 }
 
 void Listener::close() {

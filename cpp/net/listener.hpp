@@ -42,6 +42,8 @@ class Listener {
   // unless it is no longer the one that was made here.
   static Result<Listener> open_unix(Loop& loop, const UnixSocketPlace& place, const ListenerEvents& events);
 
+  // What it accepts is ready for Tcp::open_prepared().
+  void prepare_tcp();
   void close();
   explicit operator bool() const { return node_ != nullptr; }
   uint16_t port() const;  // 0 on a Unix socket

@@ -1,7 +1,7 @@
 // A value that is made from files, made anew when they change or on request (SIGHUP).
 //
-// Owns one worker thread, on which the files are read and the value is made: the loop does
-// not wait for a disk. Requests that come while it is being made are one more time
+// Owns one worker thread, there while it is needed, on which the files are read and the value is
+// made: the loop does not wait for a disk. Requests that come while it is being made are one more time
 // afterwards. What the value means is the owner's business. One thread but for that.
 #pragma once
 
@@ -25,6 +25,7 @@ class Refresher {
                                                    const FileWatch::Pace& pace = {}) {
     auto workers = Workers::create(loop, 1, kJobsMax);
     if (!workers) return std::unexpected(workers.error());
+    (*workers)->end_idle_threads();
     return std::unique_ptr<Refresher>(new Refresher(loop, std::move(*workers), make, made, pace));
   }
   Refresher(const Refresher&) = delete;
@@ -43,7 +44,7 @@ class Refresher {
       : workers_(std::move(workers)),
         make_(make),
         made_(made),
-        watch_(loop, *workers_, Delegate<void()>::bind<&Refresher::begin>(this), pace) {}
+        watch_(loop, loop, *workers_, Delegate<void()>::bind<&Refresher::begin>(this), pace) {}
 
   void begin() {
     if (job_.active()) {

@@ -46,6 +46,13 @@ Result<Tcp> Tcp::open(Loop& loop, int fd, TcpHandler& handler) {
   return Tcp(node);
 }
 
+Tcp Tcp::open_prepared(Loop& loop, int fd, TcpHandler& handler) {
+  auto* node = new Node;
+  node->handler = &handler;
+  tmesh_tcp_open_prepared(&node->c, loop.raw(), fd, &TcpGlue::kEvents, node);
+  return Tcp(node);
+}
+
 Tcp& Tcp::operator=(Tcp&& other) noexcept {
   if (this != &other) {
     close(false);

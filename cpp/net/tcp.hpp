@@ -41,6 +41,8 @@ class Tcp {
 
   // Takes fd over, also on failure (NO_MEMORY, IO).
   static Result<Tcp> open(Loop& loop, int fd, TcpHandler& handler);
+  // The same for what a prepared Listener accepted.
+  static Tcp open_prepared(Loop& loop, int fd, TcpHandler& handler);
 
   explicit operator bool() const { return node_ != nullptr; }
   void set_handler(TcpHandler& handler);

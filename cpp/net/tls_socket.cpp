@@ -249,14 +249,14 @@ Result<TlsSocket> TlsSocket::connect(Loop& loop, int fd, const TlsContext& tls, 
   tmesh_alarm_init(&node->alarm, &TlsSocketGlue::on_alarm);
   tmesh_chunkq_init(&node->in, loop.pool());
   tmesh_chunkq_init(&node->out, loop.pool());
+  // A peer that vanished without a word while nothing is sent is found by the kernel.
+  tmesh_socket_keep_alive(fd, TMESH_TCP_KEEPALIVE_S);
   const tmesh_status st = tmesh_transport_open(&node->c, loop.raw(), fd, tls.raw(), false, server_name,
                                                &TlsSocketGlue::kEvents, node);
   if (!tmesh_is_ok(st)) {
     delete node;
     return fail(static_cast<tmesh_code>(st.code), "the connection cannot be set up");
   }
-  // A peer that vanished without a word while nothing is sent is found by the kernel.
-  (void)uv_tcp_keepalive(&node->c.tcp, 1, TMESH_TCP_KEEPALIVE_S);
   return TlsSocket(node);
 }
 

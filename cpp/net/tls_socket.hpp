@@ -3,8 +3,8 @@
 // Decrypted bytes are copied into pool blocks (`in`), bytes to send are taken from blocks
 // (`out`), so nothing is allocated per frame; the TLS layer has its 70 KiB from the start.
 // When the splice cannot move what came, the socket rests, and TCP pushes back; `in` then
-// holds what one read and one record gave, 80 KiB at most. A resting socket is deaf, so the kernel is asked
-// now and then, as for tmesh_tcp.
+// holds less than a block and what one more read and one record gave, 112 KiB at most. A resting
+// socket is deaf, so the kernel is asked now and then, as for tmesh_tcp.
 //
 // Half-close: with TLS 1.3 close_notify and FIN, and reading goes on. In TLS 1.2 the peer
 // has to take close_notify for the end of both directions and drops its answer (RFC 5246

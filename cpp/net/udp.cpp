@@ -56,6 +56,13 @@ struct Waiting {
   std::vector<uint8_t> data;
 };
 
+// uv_udp_open() makes the port one that others may take as well, and get what is sent to it.
+void keep_port(int fd) {
+  const int off = 0;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof off);
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &off, sizeof off);
+}
+
 tmesh_status status_of(int uv_error) {
   return uv_error == UV_EMSGSIZE ? tmesh_err_stream(TMESH_E_TOO_LARGE)
                                  : tmesh_err_stream(tmesh_code_from_uv(uv_error));
@@ -140,6 +147,7 @@ Result<Udp> Udp::adopt(Loop& loop, int fd, UdpHandler& handler) {
     close(fd);
     return fail(TMESH_E_IO, "cannot take the socket over");
   }
+  keep_port(fd);
   return UdpGlue::start(std::move(node), handler);
 }
 

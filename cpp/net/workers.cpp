@@ -49,6 +49,10 @@ Result<std::unique_ptr<Workers>> Workers::create(Loop& loop, unsigned threads, s
 
 Workers::Workers(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
+void Workers::end_idle_threads() {
+  tmesh_workers_end_idle_threads(impl_->pool);
+}
+
 Workers::~Workers() {
   tmesh_workers_free(impl_->pool);
 }

@@ -32,7 +32,7 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // F is move-only friendly: R work(). LIMIT when pending_max jobs wait.
+  // F is move-only friendly: R work(). LIMIT when pending_max jobs wait, NO_MEMORY without threads.
   template <class F, class R = std::invoke_result_t<F&>>
   Result<Ticket> submit(F work, Delegate<void(R)> done) {
     return submit_job(std::make_unique<TypedJob<F, R>>(std::move(work), done));
@@ -42,6 +42,9 @@ class Workers {
   Result<Ticket> submit(F work, Delegate<void()> done) {
     return submit_job(std::make_unique<VoidJob<F>>(std::move(work), done));
   }
+
+  // Threads end when nothing is left to do, and are made again by the next job: see workers.h.
+  void end_idle_threads();
 
   // Jobs that wait or run and were not cancelled.
   std::size_t active_count() const;

@@ -29,7 +29,9 @@ TEST(Address, LiteralsAreStrict) {
 }
 
 TEST(Address, CanonicalText) {
-  EXPECT_EQ(format_ip(ip("10.0.0.1")), "10.0.0.1");
+  for (const char* text : {"10.0.0.1", "0.0.0.0", "255.255.255.255", "1.20.9.99"}) {
+    EXPECT_EQ(format_ip(ip(text)), text);
+  }
   EXPECT_EQ(format_ip(ip("2001:DB8:0:0:0:0:0:1")), "2001:db8::1");
 }
 

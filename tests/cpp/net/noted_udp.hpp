@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <span>
 #include <string>
@@ -46,6 +47,28 @@ inline std::string pattern(std::size_t n) {
   for (std::size_t i = 0; i < n; i++) out[i] = static_cast<char>(i * 31 + i / 253);
   return out;
 }
+
+// Two datagram sockets that are connected to each other, of a kind that takes only a few datagrams
+// that nobody reads; the loopback network drops them instead.
+struct NarrowPair {
+  NarrowPair() {
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    const int least = 1;  // the kernel makes some thousand bytes of it
+    ::setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+  }
+  ~NarrowPair() { ::close(fds[1]); }
+  NarrowPair(const NarrowPair&) = delete;
+  NarrowPair& operator=(const NarrowPair&) = delete;
+  // What waits to be read at the far end.
+  std::vector<std::string> read() {
+    std::vector<std::string> out;
+    char data[100];
+    for (ssize_t n; (n = ::recv(fds[1], data, sizeof data, 0)) >= 0;)
+      out.emplace_back(data, static_cast<std::size_t>(n));
+    return out;
+  }
+  int fds[2]{};  // the first is given away
+};
 
 // As a dial makes it.
 inline int connected_udp(uint16_t port) {

@@ -101,6 +101,45 @@ TEST_F(UdpTest, ABusyPortAndAForeignAddressAreNamed) {
   EXPECT_FALSE(Udp::bind(loop(), "example.test", 0, handler));
 }
 
+// Whoever shared it would get the datagrams.
+TEST_F(UdpTest, APortIsSharedWithNobodyWhateverTheyAskFor) {
+  NotedUdp handler;
+  Udp udp = bound(handler);
+  for (const int option : {SO_REUSEADDR, SO_REUSEPORT}) {
+    const int other = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    ASSERT_EQ(::setsockopt(other, SOL_SOCKET, option, &on, sizeof on), 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(udp.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(other, reinterpret_cast<sockaddr*>(&address), sizeof address), -1);
+    EXPECT_EQ(errno, EADDRINUSE);
+    ::close(other);
+  }
+}
+
+TEST_F(UdpTest, OfWhatTheKernelDoesNotTakeOneIsKeptAndTheRestNotTaken) {
+  NarrowPair narrow;
+  NotedUdp handler;
+  auto udp = Udp::adopt(loop(), narrow.fds[0], handler);
+  ASSERT_TRUE(udp);
+  std::vector<std::string> sent;
+  const auto send_next = [&] { return udp->send(bytes_of("datagram " + std::to_string(sent.size()))); };
+  tmesh_status st = tmesh_ok();
+  while (tmesh_is_ok(st = send_next())) sent.push_back("datagram " + std::to_string(sent.size()));
+  EXPECT_EQ(st.code, TMESH_E_AGAIN);
+  EXPECT_EQ(send_next().code, TMESH_E_AGAIN);
+  std::vector<std::string> got = narrow.read();
+  EXPECT_EQ(got.size() + 1, sent.size());
+  EXPECT_EQ(handler.writable_count, 0u);
+  ASSERT_TRUE(run_until([&] { return handler.writable_count > 0; }));
+  EXPECT_EQ(send_next().code, TMESH_OK);
+  sent.push_back("datagram " + std::to_string(sent.size()));
+  for (const std::string& one : narrow.read()) got.push_back(one);
+  EXPECT_EQ(got, sent);
+}
+
 TEST_F(UdpTest, EveryAddressIncludesIPv4AndItsRepliesGoBack) {
   NotedUdp a_side;
   NotedUdp b_side;
