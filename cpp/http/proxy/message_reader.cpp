@@ -194,6 +194,17 @@ void MessageReader::finish() {
   }
 }
 
+void MessageReader::forget_head() {
+  head_.fields = {};
+  std::string().swap(head_.target);
+  std::string().swap(head_.reason);
+}
+
+std::size_t MessageReader::held_bytes() const {
+  const std::size_t fields_bytes = head_.fields.size() == 0 ? 0 : parser_->fields.held_bytes();
+  return head_.target.size() + head_.reason.size() + fields_bytes;
+}
+
 void MessageReader::next(bool is_answer_to_head) {
   next_head();
   parser_->fields.reset();

@@ -8,7 +8,8 @@
 // decide on framing, routing or the connection, or that are meant for a proxy (RFC 9110
 // section 6.5.1).
 //
-// Owns the head it builds: kMaxHeadBytes and some 64 bytes per field. One thread.
+// Owns the head it builds, until it is forgotten: kMaxHeadBytes and some 64 bytes per field. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +65,10 @@ class MessageReader {
 
   // In body and complete.
   const MessageHead& head() const { return head_; }
+  // Frees fields, target and reason; method, status and framing stay.
+  void forget_head();
+  // Memory that the head takes.
+  std::size_t held_bytes() const;
   // Whether only the end of the connection ends the body.
   bool is_until_end() const { return is_until_end_; }
   // Of a body with a length, what is still to come.

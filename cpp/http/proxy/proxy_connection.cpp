@@ -107,6 +107,7 @@ bool ProxyConnection::watch_idle_origin() {
 void ProxyConnection::begin_exchange() {
   requests_count_++;
   plan_ = plan_request(request_.head(), rules_, local_);
+  request_.forget_head();
   switch (plan_.kind) {
     case RequestPlan::Kind::refuse: {
       const bool is_denied = plan_.error_status == 407 || plan_.error_status == 421;
@@ -144,7 +145,15 @@ bool ProxyConnection::send_head() {
   if (rest.empty() || io_.origin_room() == 0) return false;
   const std::size_t n = io_.origin_send(rest);
   head_sent_bytes_ += n;
+  forget_sent_head();
   return n > 0;
+}
+
+// Unless it may have to be sent once more.
+void ProxyConnection::forget_sent_head() {
+  if (head_sent_bytes_ < plan_.head.size() || (is_reused_ && !has_response_begun_)) return;
+  std::string().swap(plan_.head);
+  head_sent_bytes_ = 0;
 }
 
 bool ProxyConnection::pump_request() {
@@ -218,6 +227,7 @@ bool ProxyConnection::pump_response() {
     const std::size_t n = std::min(bytes.size(), room - passed);
     if (n == 0) return has_moved;
     has_moved = has_response_begun_ = true;
+    forget_sent_head();
     const bool is_body = response_.state() == State::body;
     const std::size_t used = response_.feed(bytes.first(n));
     if (response_.state() == State::failed) {
@@ -237,6 +247,7 @@ bool ProxyConnection::pump_response() {
 bool ProxyConnection::on_response_head() {
   const bool may_keep = is_request_sent() && !is_stopping_;
   ResponsePlan plan = plan_response(response_.head(), response_.is_until_end(), plan_, rules_, may_keep);
+  response_.forget_head();
   const bool can_switch = is_request_sent() && origin_ == Origin::open;
   if (plan.kind == ResponsePlan::Kind::switching && !can_switch) plan.kind = ResponsePlan::Kind::fault;
   const bool is_repeated_continue = plan.kind == ResponsePlan::Kind::interim &&
@@ -268,11 +279,9 @@ bool ProxyConnection::on_response_head() {
 }
 
 void ProxyConnection::finish_exchange() {
-  const bool is_sent = is_request_sent();
-  const bool is_at_rest = is_sent && origin_ == Origin::open;
+  const bool is_at_rest = is_request_sent() && origin_ == Origin::open;
   if (!keeps_origin_ || !is_at_rest) let_go_of_origin(is_at_rest);
-  // The answer has said so when it came before the end of the request.
-  if (!keeps_client_ || !is_sent) return end(Verdict::close);
+  if (!keeps_client_) return end(Verdict::close);
   begin_next();
 }
 

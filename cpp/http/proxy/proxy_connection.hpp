@@ -16,8 +16,9 @@
 // origin's answer has been passed on; afterwards both connections are aborted, so that a cut
 // body never looks whole (LESSONS R5).
 //
-// Owns the heads of the exchange that runs, some 200 KiB at most. One thread. Calls of
-// ProxyIo may call back.
+// Owns heads while they are needed, three of some 73 KiB at most: what has come of one, and a
+// request until it was sent and, on a connection that was used before, until the answer begins.
+// One thread. Calls of ProxyIo may call back.
 #pragma once
 
 #include <cstddef>
@@ -108,6 +109,10 @@ class ProxyConnection {
   // Inside run(): the owner shall not destroy it now.
   bool is_running() const { return is_running_; }
   uint64_t requests_count() const { return requests_count_; }
+  // Memory that heads take.
+  std::size_t held_bytes() const {
+    return request_.held_bytes() + response_.held_bytes() + plan_.head.size();
+  }
 
  private:
   enum class Phase : uint8_t { request, exchange, draining };
@@ -124,6 +129,7 @@ class ProxyConnection {
   void connect_origin();
   bool watch_idle_origin();
   bool send_head();
+  void forget_sent_head();
   bool on_response_head();
   void finish_exchange();
   void on_request_cut();

@@ -15,12 +15,17 @@ namespace {
 // RFC 1929's lengths, to which Basic keeps here, and the colon.
 constexpr std::size_t kLoginMaxBytes = 255 + 1 + 255;
 
+// They are kept for the exchange, and those of the answer are looked for among them. Programs ask
+// for one; registered names are far shorter.
+constexpr std::size_t kUpgradesMaxCount = 8;
+constexpr std::size_t kUpgradeMaxBytes = 64;
+
 // Protocols of the whole connection, not of what is behind the proxy: HTTP/2 in the clear
 // (LESSONS P-J8), other versions of HTTP, TLS (RFC 2817).
 bool is_forwarded_upgrade(std::string_view protocol) {
   constexpr std::array<std::string_view, 2> kHopFamilies = {"http/", "tls/"};
-  return is_token(protocol.substr(0, protocol.find('/'))) && !equals_ignoring_case(protocol, "h2c") &&
-         !equals_ignoring_case(protocol, "h2") &&
+  return protocol.size() <= kUpgradeMaxBytes && is_token(protocol.substr(0, protocol.find('/'))) &&
+         !equals_ignoring_case(protocol, "h2c") && !equals_ignoring_case(protocol, "h2") &&
          std::none_of(kHopFamilies.begin(), kHopFamilies.end(), [protocol](std::string_view family) {
            return equals_ignoring_case(protocol.substr(0, family.size()), family);
          });
@@ -154,6 +159,7 @@ class Planner {
     // With a body it could not be told where the other protocol begins.
     if (hops_.is_upgrade() && !plan_.is_http_1_0 && !plan_.has_body) {
       for (std::string& protocol : list_items(head_.fields, "upgrade")) {
+        if (plan_.upgrades.size() == kUpgradesMaxCount) break;
         if (is_forwarded_upgrade(protocol)) plan_.upgrades.push_back(std::move(protocol));
       }
     }

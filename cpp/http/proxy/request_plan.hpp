@@ -34,7 +34,7 @@ struct RequestPlan {
   bool has_body = false;
   bool is_idempotent = false;         // doing it twice is like doing it once (RFC 9110 section 9.2.2)
   bool expects_continue = false;      // the client may keep the body back until it is told
-  std::vector<std::string> upgrades;  // protocols that the forwarded head asks for
+  std::vector<std::string> upgrades;  // protocols that the forwarded head asks for; the first few
   // Gateway: what the client calls the gateway ("http://localhost:8080").
   std::string own_origin;
 };

@@ -71,8 +71,7 @@ ResponsePlan plan_response(const MessageHead& head, bool is_until_end, const Req
   if (request.is_http_1_0 && has_chunks && head.status != 204) return plan;
   plan.kind = ResponsePlan::Kind::final;
   plan.keeps_client = may_keep_client && request.keeps_alive && !is_until_end;
-  plan.keeps_origin = head.minor_version == 1 && !is_until_end && !hops.is_close() && !request.is_http_1_0 &&
-                      request.keeps_alive;
+  plan.keeps_origin = head.minor_version == 1 && !is_until_end && !hops.is_close() && request.keeps_alive;
   plan.head = forwarded_head(head, request, rules, plan.keeps_client ? "" : "close");
   return plan;
 }

@@ -71,6 +71,17 @@ TEST_F(ClientTest, AnIdleConnectionEndsAfterItsTime) {
   ASSERT_TRUE(run_until([&] { return server.peer(0).is_eof; }));
 }
 
+TEST_F(ClientTest, ARequestEndsTheTimeOfIdleness) {
+  exchange();
+  timers.advance(29'000'000);
+  Call& call = send();
+  ASSERT_TRUE(has_requests(0, 2));
+  timers.advance(2'000'000);
+  answer(0, call);
+  EXPECT_TRUE(call.is_ok());
+  EXPECT_EQ(server.count(), 1u);
+}
+
 TEST_F(ClientTest, AnIdleConnectionThatEndsOrSpeaksIsGone) {
   exchange(0);
   server.peer(0).transport = {};

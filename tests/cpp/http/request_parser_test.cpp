@@ -270,6 +270,21 @@ TEST(RequestParserTest, BoundsChunkExtensions) {
   EXPECT_EQ(parser.error_status(), 413);
 }
 
+TEST(RequestParserTest, TheLimitsAreOfOneRequest) {
+  ParserLimits limits;
+  limits.max_header_bytes = 1000;
+  limits.max_body_bytes = 1000;
+  RequestParser parser(limits);
+  const std::string text =
+      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX: " + std::string(500, 'x') +
+      "\r\n\r\n1;" + std::string(1000, 'e') + "\r\na\r\n0\r\n\r\n";
+  for (int i = 0; i < 100; i++) {
+    ASSERT_EQ(feed_in_steps(parser, text, 100), text.size()) << i;
+    ASSERT_EQ(parser.state(), State::ready) << i;
+    parser.next();
+  }
+}
+
 TEST(RequestParserTest, CountsHeldBytes) {
   RequestParser parser({});
   EXPECT_EQ(parser.held_bytes(), 0u);

@@ -237,6 +237,20 @@ TEST(ResponseParserTest, CutsALongBodyAndKeepsItsStatus) {
   }
 }
 
+TEST(ResponseParserTest, TheLimitsAreOfOneResponse) {
+  ResponseLimits limits;
+  limits.max_header_bytes = 1000;
+  limits.max_body_bytes = 1000;
+  ResponseParser parser(limits);
+  const std::string text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: " + std::string(500, 'x') +
+                           "\r\n\r\n1;" + std::string(1000, 'e') + "\r\na\r\n0\r\n\r\n";
+  for (int i = 0; i < 100; i++) {
+    ASSERT_EQ(feed_in_steps(parser, text, 100), text.size()) << i;
+    ASSERT_EQ(parser.state(), State::ready) << i;
+    parser.next();
+  }
+}
+
 TEST(ResponseParserTest, BoundsChunkExtensions) {
   ResponseLimits limits;
   limits.max_body_bytes = 10;

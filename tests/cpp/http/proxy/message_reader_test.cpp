@@ -282,6 +282,45 @@ TEST(MessageReader, OtherVersionsAre505) {
   }
 }
 
+TEST(MessageReader, TheLimitIsOfOneMessage) {
+  MessageReader reader(Kind::request);
+  const std::string get = "GET / HTTP/1.1\r\nX: " + std::string(1000, 'x') + "\r\n\r\n";
+  for (int i = 0; i < 100; i++) {
+    ASSERT_EQ(read(reader, get, get.size()).state, State::complete) << i;
+    reader.next();
+  }
+}
+
+TEST(MessageReader, HoldsTheHeadUntilItIsForgotten) {
+  MessageReader reader(Kind::request);
+  EXPECT_EQ(reader.held_bytes(), 0u);
+  read(reader, "POST /target HTTP/1.1\r\nX: ", 3);
+  EXPECT_EQ(reader.held_bytes(), std::string_view("/target"
+                                                  "X")
+                                         .size() +
+                                     sizeof(Header));
+  read(reader, "value\r\nTransfer-Encoding: chunked\r\n\r\n", 3);
+  EXPECT_EQ(reader.held_bytes(), std::string_view("/target"
+                                                  "X"
+                                                  "value"
+                                                  "Transfer-Encoding"
+                                                  "chunked")
+                                         .size() +
+                                     2 * sizeof(Header));
+  reader.forget_head();
+  EXPECT_EQ(reader.held_bytes(), 0u);
+  EXPECT_EQ(reader.head().method, "POST") << "what the rest of the message is read by stays";
+  read(reader, "1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n", 3);
+  EXPECT_EQ(reader.state(), State::complete);
+  EXPECT_EQ(reader.held_bytes(), 0u);
+  reader.next();
+  read(reader, "GET /a HTTP/1.1\r\n", 3);
+  EXPECT_EQ(reader.held_bytes(), 2u);
+  MessageReader response(Kind::response);
+  read(response, "HTTP/1.1 200 Fine\r\n", 3);
+  EXPECT_EQ(response.held_bytes(), 4u);
+}
+
 TEST(MessageReader, HeadsAndTrailersAreBounded) {
   const std::string line = "X: " + std::string(1000, 'y') + "\r\n";
   std::string many = "GET / HTTP/1.1\r\n";

@@ -142,6 +142,22 @@ TEST(ProxyConnection, AnUpgradeBecomesATunnelAndLosesNoByte) {
             "at once");
 }
 
+TEST(ProxyConnection, ASwitchBeforeTheEndOfTheRequestOrOfABrokenConnectionIsNone) {
+  const std::string ask =
+      wire("GET http://a/ HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: websocket\n\n");
+  const std::string switching = wire("HTTP/1.1 101 x\nUpgrade: websocket\nConnection: upgrade\n\n");
+  ProxyWorld early;
+  early.origin_max_bytes = 20;
+  early.say(ask);
+  early.answer(switching);
+  EXPECT_TRUE(early.take().starts_with("HTTP/1.1 502 "));
+  ProxyWorld broken;
+  broken.say(ask);
+  broken.origin().waiting = switching;
+  broken.break_origin();
+  EXPECT_TRUE(broken.take().starts_with("HTTP/1.1 502 "));
+}
+
 TEST(ProxyConnection, ARefusedUpgradeEndsTheConnection) {
   ProxyWorld w;
   w.say(wire("GET http://a/ HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: websocket\n\n") + kGet);
@@ -194,6 +210,33 @@ TEST(ProxyConnection, TellsWhatItWaitsFor) {
   EXPECT_EQ(w.connection.wait(), Wait::request);
 }
 
+TEST(ProxyConnection, HeadsAreHeldOnlyWhileTheyAreNeeded) {
+  ProxyWorld w;
+  EXPECT_EQ(w.connection.held_bytes(), 0u);
+  w.say(kGet.substr(0, 20));
+  EXPECT_GT(w.connection.held_bytes(), 0u);
+  w.origin_max_bytes = 5;
+  w.say(kGet.substr(20));
+  EXPECT_EQ(w.connection.held_bytes(), kGetForwarded.size()) << "not sent yet";
+  w.origin_max_bytes = 1000;
+  w.connection.run();
+  EXPECT_EQ(w.origin().received, kGetForwarded);
+  EXPECT_EQ(w.connection.held_bytes(), 0u) << "sent, and never to be sent again";
+  w.answer(kAnswer.substr(0, 30));
+  EXPECT_GT(w.connection.held_bytes(), 0u);
+  w.answer(kAnswer.substr(30, kAnswer.size() - 31));
+  EXPECT_EQ(w.connection.held_bytes(), 0u);
+  w.answer(kAnswer.substr(kAnswer.size() - 1));
+  ASSERT_TRUE(w.connection.is_idle());
+  w.say(kGet);
+  EXPECT_EQ(w.connection.held_bytes(), kGetForwarded.size()) << "it may have to be sent once more";
+  w.answer("H");
+  EXPECT_EQ(w.connection.held_bytes(), 0u);
+  w.answer(kAnswer.substr(1));
+  EXPECT_EQ(w.take(), kAnswer + kAnswer);
+  EXPECT_EQ(w.origins.size(), 1u);
+}
+
 TEST(ProxyConnection, StopMakesTheRunningAnswerTheLast) {
   ProxyWorld w;
   w.say(kGet);
@@ -202,6 +245,13 @@ TEST(ProxyConnection, StopMakesTheRunningAnswerTheLast) {
   w.answer(kAnswer);
   EXPECT_EQ(w.take(), wire("HTTP/1.1 200 OK\nContent-Length: 2\nConnection: close\n\n") + "hi");
   EXPECT_EQ(w.connection.verdict(), Verdict::close);
+  ProxyWorld begun;  // and said nothing of it
+  begun.say(kGet);
+  begun.answer(kAnswer.substr(0, kAnswer.size() - 1));
+  begun.connection.stop();
+  begun.answer(kAnswer.substr(kAnswer.size() - 1));
+  EXPECT_EQ(begun.take(), kAnswer);
+  EXPECT_EQ(begun.connection.verdict(), Verdict::close);
   ProxyWorld idle;
   idle.connection.stop();
   EXPECT_EQ(idle.connection.verdict(), Verdict::close);

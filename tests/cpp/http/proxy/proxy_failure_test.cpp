@@ -60,6 +60,20 @@ TEST(ProxyFailure, TheRestOfARefusedRequestIsReadOver) {
   EXPECT_TRUE(w.take().starts_with("HTTP/1.1 200"));
 }
 
+// Bytes that were read and not passed on are of the request, too.
+TEST(ProxyFailure, NoByteOfARefusedRequestIsTakenForTheNext) {
+  ProxyWorld w;
+  w.opens_at_once = false;
+  w.say(wire("POST http://a/ HTTP/1.1\nHost: a\nContent-Length: 6\n\n"));
+  w.has_memory = false;
+  w.say("abc");
+  w.has_memory = true;
+  w.refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_QUEUE_FULL);
+  w.take();
+  w.say("def" + wire("OPTIONS * HTTP/1.1\nHost: p\n\n"));
+  EXPECT_TRUE(w.take().starts_with("HTTP/1.1 200"));
+}
+
 TEST(ProxyFailure, AMalformedRequestIsA400AndTheEnd) {
   for (const char* text :
        {"nonsense\n\n", "GET / HTTP/1.1\nHost: a\n\n", "GET http://a/ HTTP/1.1\n\n",
@@ -221,6 +235,23 @@ TEST_F(ProxyReuse, AnEndWhileItIsIdleIsNoFailure) {
   EXPECT_EQ(w.origin().was_closed, true);
   w.say(kGet);
   EXPECT_EQ(w.origins.size(), 2u);
+}
+
+TEST_F(ProxyReuse, AnOriginThatSaidCloseIsNotUsedAgain) {
+  w.say(kGet);
+  w.answer(wire("HTTP/1.1 200 OK\nConnection: close\nContent-Length: 2\n\n") + "hi");
+  EXPECT_EQ(w.take(), kAnswer);
+  EXPECT_EQ(w.origin().was_closed, true);
+  w.say(kGet);
+  EXPECT_EQ(w.origins.size(), 2u);
+}
+
+TEST_F(ProxyReuse, AnAnswerOfOurOwnLeavesItInPeace) {
+  w.say(wire("OPTIONS * HTTP/1.1\nHost: p\n\n"));
+  EXPECT_TRUE(w.take().starts_with("HTTP/1.1 200"));
+  EXPECT_FALSE(w.origin().was_closed.has_value());
+  w.say(kGet);
+  EXPECT_EQ(w.origins.size(), 1u);
 }
 
 // Response splitting: bytes between two exchanges never become an answer.

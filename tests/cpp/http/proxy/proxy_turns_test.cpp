@@ -98,6 +98,20 @@ TEST(ProxyEarlyAnswer, SurvivesAnOriginThatBreaksOff) {
   EXPECT_EQ(w.connection.verdict(), Verdict::close);
 }
 
+TEST(ProxyEarlyAnswer, OfABrokenOriginNeedsNoMoreOfTheRequest) {
+  ProxyWorld w;
+  w.client_max_bytes = 80;
+  w.say(wire("POST http://a/ HTTP/1.1\nHost: a\nContent-Length: 600\n\n") + "abc");
+  w.origin().waiting = wire("HTTP/1.1 413 No\nContent-Length: 200\n\n") + std::string(200, 'x');
+  w.break_origin();
+  w.say("def");
+  w.finish();
+  std::string got;
+  while (!w.client_received.empty()) got += w.take();
+  EXPECT_TRUE(got.ends_with("\r\n\r\n" + std::string(200, 'x')));
+  EXPECT_EQ(w.connection.verdict(), Verdict::close);
+}
+
 TEST(ProxyLogin, A407KeepsTheConnection) {
   ProxyWorld w(with_login());
   w.say(kGet);

@@ -75,6 +75,8 @@ TEST(ProxyRequest, ConnectionMayNotTakeFramingOrHostAway) {
 TEST(ProxyRequest, TrailersAreAskedForButNoOtherCoding) {
   expect_forwarded("GET http://a/ HTTP/1.1\nHost: a\nTE: gzip;q=0.5, Trailers\nConnection: TE\n\n",
                    "GET / HTTP/1.1\nHost: a\nTE: trailers\nConnection: TE\n\n");
+  expect_forwarded("GET http://a/ HTTP/1.0\nTE: trailers\nConnection: TE\n\n",
+                   "GET / HTTP/1.0\nHost: a\nConnection: close\n\n");
 }
 
 // LESSONS P-J4, P-J8.
@@ -91,6 +93,14 @@ TEST(ProxyRequest, UpgradesOfTheApplicationPassAndThoseOfTheHopDoNot) {
                          "\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\n\n",
                      "GET / HTTP/1.1\nHost: a\nConnection: close\n\n");
   }
+}
+
+// Each is kept and looked for in the answer: two lists of 31,000 cost seconds.
+TEST(ProxyRequest, OfManyUpgradesTheFirstFewPass) {
+  std::string many = std::string(65, 'x') + ", 0";
+  for (int i = 1; i < 1000; i++) many += ", " + std::to_string(i);
+  expect_forwarded("GET http://a/ HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: " + many + "\n\n",
+                   "GET / HTTP/1.1\nHost: a\nUpgrade: 0, 1, 2, 3, 4, 5, 6, 7\nConnection: Upgrade\n\n");
 }
 
 TEST(ProxyRequest, AnUpgradeWithABodyOrOfHttpOneZeroIsNone) {
