@@ -13,8 +13,10 @@ std::vector<Cidr> networks(const Settings& settings, std::string_view path) {
   return out;
 }
 
-AgentStreamSettings build_streams(const Settings& s) {
+AgentStreamSettings build_streams(Build& build) {
+  const Settings& s = build.settings;
   AgentStreamSettings streams;
+  build.require_readable("agent.streams.tls_ca_file");
   streams.concurrent_dials_max = s.number("agent.streams.max_concurrent_dials");
   streams.pending_dials_max = s.number("agent.streams.max_pending_dials");
   streams.connect_timeout_us = s.number("agent.streams.connect_timeout");
@@ -39,7 +41,7 @@ AgentConfig build_agent(Build& build) {
   config.instance_id_path = s.string("agent.instance_id_path");
   config.token = build_token(build, "agent");
   config.connections = build_pool(build, "agent");
-  config.streams = build_streams(s);
+  config.streams = build_streams(build);
   config.policy.allow = networks(s, "agent.policy.allow");
   config.policy.deny = networks(s, "agent.policy.deny");
   config.metadata = build_metadata(build, "agent");

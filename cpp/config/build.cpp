@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "cpp/base/address.hpp"
 #include "cpp/base/file.hpp"
@@ -93,7 +94,7 @@ std::vector<MetadataItem> build_metadata(Build& build, const std::string& role) 
   const std::string path = role + ".metadata";
   const std::vector<Element>& elements = build.settings.elements(path);
   if (elements.size() > kMetadataItemsMax) build.error(path, "must have at most 32 items");
-  for (const Element& element : elements) {
+  for (const Element& element : std::span(elements).first(std::min(elements.size(), kMetadataItemsMax))) {
     const auto complain = [&](std::string_view name, const char* message) {
       build.problems.error(element.where(name), element.path + "." + std::string(name), message);
     };

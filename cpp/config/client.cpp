@@ -35,9 +35,11 @@ Credentials two_lines(Build& build, const FoundSecret& found, const char* file_p
 Credentials build_credentials(Build& build, const CredentialSource& source, bool is_needed) {
   const std::string_view username = environment_value(build.source, source.username_variable);
   const std::string_view password = environment_value(build.source, source.password_variable);
+  const Setting& file = build.settings.at(source.file_path);
+  const bool is_flag = !file.text().empty() && file.origin.kind > Origin::Kind::env;
   Credentials out;
   Origin where{Origin::Kind::env, source.password_variable, 0};
-  if (!username.empty() || !password.empty()) {
+  if (!is_flag && (!username.empty() || !password.empty())) {
     out = {std::string(username), Secret(password)};
     if (username.empty() || password.empty()) {
       build.problems.error(
@@ -46,7 +48,7 @@ Credentials build_credentials(Build& build, const CredentialSource& source, bool
       return {};
     }
   } else {
-    // Either variable alone was dealt with above, so there is none here.
+    // Either variable alone was dealt with above, so there is none here that would count.
     const std::size_t errors_before = build.problems.error_count();
     const FoundSecret found =
         build_variable_secret(build, source.password_variable, source.file_path, source.credential_name);
@@ -68,8 +70,10 @@ Credentials build_credentials(Build& build, const CredentialSource& source, bool
   return out;
 }
 
-RemoteValidationSettings build_remote_validation(const Settings& s) {
+RemoteValidationSettings build_remote_validation(Build& build) {
+  const Settings& s = build.settings;
   const std::string prefix = "client.remote_validation.";
+  build.require_readable(prefix + "ca_file");
   return {s.number(prefix + "positive_ttl"), s.number(prefix + "negative_ttl"), s.number(prefix + "timeout"),
           s.number(prefix + "max_entries"), s.string(prefix + "ca_file")};
 }
@@ -88,7 +92,7 @@ ClientConfig build_client(Build& build) {
   config.inbound_buffer_bytes = s.number("client.stream.inbound_buffer_bytes");
   config.handshake_timeout_us = s.number("client.handshake_timeout");
   config.udp_idle_timeout_us = s.number("client.udp_idle_timeout");
-  config.remote_validation = build_remote_validation(s);
+  config.remote_validation = build_remote_validation(build);
   config.metadata = build_metadata(build, "client");
   config.tunnels = build_tunnels(build);
   const auto any_with = [&](Tunnel::Auth auth) {

@@ -82,7 +82,8 @@ class FileSource {
       if (!is_fine) refuse(node, "must be a mapping of keys");
       return;
     }
-    refuse(node, with_proposal("unknown key", nearest_key(pattern, role_)));
+    // A look for the nearest key takes long; nobody reads it beyond what is listed.
+    refuse(node, with_proposal("unknown key", problems_.is_full() ? "" : nearest_key(pattern, role_)));
   }
 
   void take_key(const YamlNode& node, const Key& key) {

@@ -29,15 +29,22 @@ constexpr std::array kRows = {
         .checked(check_no_control)
         .flag("ca-file")
         .live(),
-    count("agent.connections.min", "1", kAgent, "links always kept").range(1, 512),
-    count("agent.connections.max", "1", kAgent, "links at most; those that end come on top").range(1, 512),
+    count("agent.connections.min", "1", kAgent, "links always kept").range(1, 512).live(),
+    count("agent.connections.max", "1", kAgent, "links at most; those that end come on top")
+        .range(1, 512)
+        .live(),
     count("agent.connections.high_watermark", "16", kAgent, "streams per link that ask for one more")
-        .range(1, kCountMax),
+        .range(1, kCountMax)
+        .live(),
     count("agent.connections.low_watermark", "2", kAgent, "streams per link that allow one less")
-        .range(0, kCountMax),
+        .range(0, kCountMax)
+        .live(),
     duration("agent.connections.evaluation_interval", "10s", kAgent, "how often that is looked at")
-        .range(100 * kMs, kHour),
-    duration("agent.connections.cooldown", "30s", kAgent, "least time between two changes").range(0, kDay),
+        .range(100 * kMs, kHour)
+        .live(),
+    duration("agent.connections.cooldown", "30s", kAgent, "least time between two changes")
+        .range(0, kDay)
+        .live(),
     count("agent.streams.max_concurrent_dials", "32", kAgent, "dials running at once").range(1, 65536).live(),
     count("agent.streams.max_pending_dials", "128", kAgent, "dials waiting for a turn")
         .range(1, 65536)

@@ -106,7 +106,8 @@ constexpr std::array kRows = {
            "socks5: none or password; http-proxy: none or basic"),
     text("client.tunnels[].auth_url", "", kClient,
          "service that is asked about opens; https:// where it is not on this machine")
-        .checked(check_http_url),
+        .checked(check_http_url)
+        .secret_query(),
     boolean("client.tunnels[].allow_remote", "false", kClient, "listen for other machines, too"),
     list("client.tunnels[].hosts", "", kClient, "http: Host headers answered besides localhost and listen")
         .checked(check_allowed_host),

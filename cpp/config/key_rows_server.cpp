@@ -80,11 +80,13 @@ constexpr std::array kRows = {
             "speak stream_window_growth.v1 with peers that do; needs flow_control"),
     bytes("server.limits.max_window", "16777216", kServer,
           "largest stream window; lowered to a quarter of memory_budget")
-        .range(262144, kBufferMax),
+        .range(262144, kBufferMax)
+        .live(),
     bytes("server.limits.memory_budget", "268435456", kServer, "bytes in all queues together")
         .range(8388608, 1ULL << 40),
     make("server.limits.window_violations", Type::rate, "256 in 10s", kServer,
-         "window violations that end a link"),
+         "window violations that end a link")
+        .live(),
     duration("server.limits.stalled_close_timeout", "60s", kServer,
              "patience with a stalled stream whose peer is gone")
         .range(kSecond, kHour),

@@ -54,6 +54,7 @@ struct Key {
   Check check = nullptr;     // text, and each item of a list
   bool is_secret = false;    // printed as [redacted]
   bool is_token = false;     // secret, and never printed at all
+  bool hides_query = false;  // a URL whose query is printed as [redacted]
   Effect effect = Effect::full;
   std::string_view feature;     // what one warning names, when the effect is not full
   std::string_view flags;       // more names of the flag: "storage-driver|..."
@@ -83,6 +84,11 @@ struct Key {
   constexpr Key token() const {
     Key k = secret();
     k.is_token = true;
+    return k;
+  }
+  constexpr Key secret_query() const {
+    Key k = *this;
+    k.hides_query = true;
     return k;
   }
   constexpr Key no_effect(std::string_view what) const {

@@ -36,6 +36,8 @@ void write_value(json::Writer& w, const Key& key, const std::vector<std::string>
     w.uinteger(number_of(key, text));
   } else if (key.type == Type::duration) {
     w.string(format_duration(number_of(key, text)));
+  } else if (const std::size_t query = text.find('?'); key.hides_query && query != text.npos) {
+    w.string(std::string(text.substr(0, query + 1)).append(kRedacted));
   } else {
     w.string(text);
   }

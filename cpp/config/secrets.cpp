@@ -1,6 +1,7 @@
 // Secrets of the configuration: values, files of their own, credentials of the service manager.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 
 #include "cpp/base/file.hpp"
@@ -12,12 +13,14 @@ namespace {
 
 constexpr std::size_t kSecretFileBytesMax = 4096;  // a token has 43 characters
 
-// The path of a credential that was given to this service, else empty (systemd.exec(5), "Credentials").
+// The path of a credential that was given to this service, else empty (systemd.exec(5), "Credentials"). One
+// that cannot be reached was given, too: reading it says why.
 std::string credential_path(const Build& build, const std::string& name) {
   const std::string_view folder = environment_value(build.source, "CREDENTIALS_DIRECTORY");
   if (folder.empty() || name.empty()) return {};
   std::string path = std::string(folder) + "/" + name;
-  return ::access(path.c_str(), F_OK) == 0 ? path : std::string();
+  const bool is_absent = ::access(path.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
+  return is_absent ? std::string() : path;
 }
 
 Secret read_secret(Build& build, const Origin& where, std::string_view key, const std::string& file) {

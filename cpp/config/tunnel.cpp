@@ -1,6 +1,8 @@
 // Rules of client.tunnels[] (INTERFACE 5.2, requirement J5).
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <span>
 
 #include "core/base/check.h"
 #include "cpp/base/parse.hpp"
@@ -202,7 +204,7 @@ std::vector<Tunnel> build_tunnels(Build& build) {
   std::vector<Tunnel> tunnels;
   const std::vector<Element>& elements = build.settings.elements("client.tunnels");
   if (elements.size() > kTunnelsMax) build.error("client.tunnels", "must have at most 256 items");
-  for (const Element& element : elements) {
+  for (const Element& element : std::span(elements).first(std::min(elements.size(), kTunnelsMax))) {
     Tunnel tunnel = TunnelBuilder(build, element).run(tunnels.size());
     for (std::size_t i = 0; i < tunnels.size(); ++i) {
       if (tunnels[i].name == tunnel.name) {

@@ -279,6 +279,8 @@ class Reader {
 // A tab in the indentation is the most frequent mistake and has the least helpful
 // message in the library. In JSON tabs are fine.
 bool check_tabs(std::string_view text, const std::string& file, Problems& problems) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] == '{' || text[first] == '[') return true;
   bool is_clean = true;

@@ -24,8 +24,9 @@ namespace tmesh::reload {
 
 // A context that the configuration does not need is not there.
 struct TlsContexts {
-  std::optional<net::TlsContext> links;    // of links, or of the server's listener
-  std::optional<net::TlsContext> targets;  // of an agent's https targets, unless it is the same
+  std::optional<net::TlsContext> links;  // of links, or of the server's listener
+  // Of an agent's https targets, unless it is the same; of a client's auth_urls.
+  std::optional<net::TlsContext> targets;
 };
 // The error is one line for a person.
 using MadeTls = std::expected<TlsContexts, std::string>;

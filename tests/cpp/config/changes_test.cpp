@@ -56,11 +56,20 @@ TEST_F(ChangesTest, AnElementThatChanged) {
   const std::string a = "  tunnels: [{protocol: socks5, listen: '127.0.0.1:1', agent_id: a}]\n";
   const std::string b = "  tunnels: [{protocol: socks5, listen: '127.0.0.1:1', agent_id: b}]\n";
   EXPECT_EQ(changes(a, b).live, Names{"client.tunnels"});
+  EXPECT_EQ(changes("  tunnels: [{name: x}]\n", "  tunnels: [{agent_id: x}]\n").live,
+            Names{"client.tunnels"});
   EXPECT_TRUE(changes(a, a).live.empty());
 }
 
 TEST_F(ChangesTest, KeysOfOthersDoNotMatter) {
   EXPECT_TRUE(changes("", "agent:\n  id: x\nserver:\n  http_addr: ':1'\n").restart.empty());
+}
+
+TEST_F(ChangesTest, NorDoWhatHasNoEffect) {
+  file("");
+  const auto before = server(Purpose::print);
+  file("server:\n  https_addr: ':444'\n  webssh: {idle_timeout: 1m}\n");
+  EXPECT_TRUE(compare(before.settings, server(Purpose::print).settings, kServer).restart.empty());
 }
 
 TEST_F(ChangesTest, JudgeKeepsTheOldOneAndNamesThePlace) {

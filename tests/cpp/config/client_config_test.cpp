@@ -147,6 +147,11 @@ TEST_F(ClientConfigTest, NamesAndListenersAreUnique) {
             "c.yaml:11: client.tunnels[6].listen: is the same as that of client.tunnels[5]\n"
             "c.yaml:12: client.tunnels[7].listen: is the same as that of client.tunnels[0]\n"
             "c.yaml:12: client.tunnels[7].listen: is the same as that of client.tunnels[1]\n");
+  // Two names for every address of the machine.
+  const std::string to = ", protocol: tcp, agent_id: x, target_host: h, target_port: 1, allow_remote: true";
+  tunnels({"listen: ':1080'" + to, "listen: '[::]:1080'" + to, "listen: '127.0.0.1:1080'" + to});
+  EXPECT_EQ(errors(client()),
+            "c.yaml:6: client.tunnels[1].listen: is the same as that of client.tunnels[0]\n");
 }
 
 // Requirement J5: a Unix socket counts as local; datagrams and pages that a browser opens need a port.
@@ -209,10 +214,11 @@ TEST_F(ClientConfigTest, RunServesATunnelWithAuthUrl) {
 }
 
 TEST_F(ClientConfigTest, RemoteValidationKeys) {
+  const std::string ca = write("ca.pem", "x");
   file(
       "client:\n  server_url: wss://hub\n  token: t\n  remote_validation: {positive_ttl: 1m, negative_ttl: "
-      "5s, "
-      "timeout: 1s, max_entries: 7, ca_file: /etc/ca.pem}\n");
+      "5s, timeout: 1s, max_entries: 7, ca_file: " +
+      ca + "}\n");
   const auto loaded = client();
   EXPECT_EQ(errors(loaded), "");
   EXPECT_EQ(warnings(loaded).find("remote_validation"), std::string::npos) << warnings(loaded);
@@ -221,7 +227,7 @@ TEST_F(ClientConfigTest, RemoteValidationKeys) {
   EXPECT_EQ(got.negative_ttl_us, 5'000'000u);
   EXPECT_EQ(got.timeout_us, 1'000'000u);
   EXPECT_EQ(got.entries_max, 7u);
-  EXPECT_EQ(got.ca_file, "/etc/ca.pem");
+  EXPECT_EQ(got.ca_file, ca);
 }
 
 TEST_F(ClientConfigTest, RunNeedsATunnel) {

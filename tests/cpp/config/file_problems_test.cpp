@@ -157,6 +157,20 @@ TEST_F(FileProblems, OnlyTheFirstThousandAreListed) {
   EXPECT_TRUE(said.ends_with("and 500 more\n")) << said.substr(said.size() - 100);
 }
 
+// Each of these took minutes before something was bounded.
+TEST_F(FileProblems, HostileFilesTakeNoTime) {
+  std::string unknown;
+  for (int i = 0; i < 20000; ++i) unknown += "k" + std::to_string(i) + ": 1\n";
+  file(unknown);
+  EXPECT_EQ(client().problems.error_count(), 20002u) << "all of them, and what is required";
+  std::string items;
+  for (int i = 0; i < 20000; ++i) items += "    - {}\n";
+  file("client:\n  tunnels:\n" + items);
+  EXPECT_LE(client().config.tunnels.size(), 256u);
+  file("client:\n  metadata:\n" + items);
+  EXPECT_LE(client().config.metadata.size(), 32u);
+}
+
 TEST_F(FileProblems, MissingFeaturesGetOneWarningEach) {
   file(
       "registry:\n  type: database\n  endpoints: []\n"

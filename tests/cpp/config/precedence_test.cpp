@@ -1,4 +1,6 @@
 // Command line over environment over file over default, for every key (requirement F1).
+#include <algorithm>
+
 #include "tests/cpp/config/fixture.hpp"
 
 namespace tmesh::config {
@@ -135,6 +137,14 @@ TEST_F(Precedence, FlatAliasCountsOnlyWhenTheKeyIsSetNowhere) {
   file("server:\n  tcp_bridge_enabled: false\n");
   env("TUNNELMESH_SERVER_TCP_BRIDGE_ENABLED=true");
   EXPECT_EQ(settings().text("server.tcp_bridge.enabled"), "true");
+}
+
+TEST_F(Precedence, ARefusedValueIsNotMissingAsWell) {
+  env("TUNNELMESH_CLIENT_SERVER_URL=hub.example.com");
+  env("TUNNELMESH_CLIENT_TOKEN=t");
+  const std::string said = errors(client());
+  EXPECT_TRUE(said.starts_with("env TUNNELMESH_CLIENT_SERVER_URL: client.server_url: must be ")) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST_F(Precedence, MistypedVariableIsMentioned) {

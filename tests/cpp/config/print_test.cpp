@@ -34,6 +34,19 @@ TEST_F(Print, IndentedJsonWithTypedValues) {
   EXPECT_TRUE(text.ends_with("}\n"));
 }
 
+// A key for the service can stand nowhere else.
+TEST_F(Print, TheQueryOfAnAuthUrlIsRedacted) {
+  file(
+      "client:\n  tunnels:\n    - {auth_url: 'https://auth.example.com/ask?key=S3CR3T'}\n    - {auth_url: "
+      "'https://auth.example.com/ask'}\n");
+  for (const bool with_origins : {false, true}) {
+    const std::string text = print_config(client(Purpose::print).settings, kClient, with_origins);
+    EXPECT_EQ(text.find("S3CR3T"), std::string::npos);
+    EXPECT_NE(text.find("\"https://auth.example.com/ask?[redacted]\""), std::string::npos) << text;
+    EXPECT_NE(text.find("\"https://auth.example.com/ask\""), std::string::npos) << text;
+  }
+}
+
 TEST_F(Print, SectionsAppearOnce) {
   const std::string text = print_config(server(Purpose::print).settings, kServer, false);
   const std::size_t first = text.find("\n  \"server\": {");

@@ -69,6 +69,16 @@ TEST_F(Secrets, ABadCredentialIsNamedAndNotShown) {
   EXPECT_EQ(errors(client()), "credential tunnelmesh-client.token: the file is empty\n");
 }
 
+TEST_F(Secrets, ACredentialThatCannotBeReachedIsNotTakenForNone) {
+  client_file();
+  credential("tunnelmesh-client.token", "t");
+  const std::string loop = path("credentials") + "/tunnelmesh-client.token";
+  std::filesystem::remove(loop);
+  std::filesystem::create_symlink(loop, loop);
+  EXPECT_TRUE(errors(client()).starts_with("credential tunnelmesh-client.token: the file cannot be read: "))
+      << errors(client());
+}
+
 TEST_F(Secrets, PrintReadsNone) {
   client_file();
   credential("tunnelmesh-client.token", "two words");
@@ -124,6 +134,26 @@ TEST_F(Secrets, TokenEncryptionKey) {
   EXPECT_EQ(server().config.token_encryption_key_id, "2027");
 }
 
+// Requirement F1.
+TEST_F(Secrets, AFlagCountsMoreThanTheEnvironmentAndThatMoreThanACredential) {
+  file("");
+  credential("tunnelmesh-server.token-encryption-key", "of-the-credential");
+  env("TUNNELMESH_SERVER_TOKEN_ENCRYPTION_KEY_FILE=" + write("named", "of-the-named-file\n"));
+  EXPECT_EQ(server().config.token_encryption_key.reveal(), "of-the-named-file");
+  env("TUNNELMESH_TOKEN_ENCRYPTION_KEY=of-the-environment");
+  EXPECT_EQ(server().config.token_encryption_key.reveal(), "of-the-environment");
+  flag("server.token_encryption_key_file", write("flag", "of-the-flag\n"));
+  EXPECT_EQ(server().config.token_encryption_key.reveal(), "of-the-flag");
+  fresh();
+  client_file("  token: t\n");
+  env("TUNNELMESH_SOCKS5_USERNAME=eve");
+  env("TUNNELMESH_SOCKS5_PASSWORD=other");
+  flag("client.socks5_credentials_file", write("login", "ann\npass\n"));
+  EXPECT_EQ(errors(client()), "");
+  EXPECT_EQ(client().config.socks5.username, "ann");
+  EXPECT_EQ(client().config.socks5.password.reveal(), "pass");
+}
+
 TEST_F(Secrets, FilesThatOthersMayReadAreWarnedOf) {
   client_file("  token: t\n  socks5_credentials_file: " + write("login", "a\nb\n", 0644) + "\n");
   EXPECT_EQ(
@@ -151,15 +181,27 @@ TEST_F(Secrets, WhatIsMissingIsNotAskedForOnTheCommandLine) {
 TEST_F(Secrets, EveryFileThatWasReadIsListed) {
   const std::string token = write("token", "t");
   const std::string ca = write("ca.pem", "x");
-  client_file("  token_file: " + token + "\n  tls:\n    ca_file: " + ca + "\n");
+  const std::string auth_ca = write("auth.pem", "y");
+  client_file("  token_file: " + token + "\n  tls:\n    ca_file: " + ca +
+              "\n  remote_validation:\n    ca_file: " + auth_ca + "\n");
   credential("tunnelmesh-client.socks5", "ann\npass\n");
   const FilePrints files = client().files;
-  for (const std::string& file : {path("c.yaml"), token, ca, path("credentials/tunnelmesh-client.socks5")}) {
+  for (const std::string& file :
+       {path("c.yaml"), token, ca, auth_ca, path("credentials/tunnelmesh-client.socks5")}) {
     ASSERT_TRUE(files.contains(file)) << file;
     EXPECT_NE(files.at(file), kNoPrint) << file;
   }
-  EXPECT_EQ(files.size(), 4u);
+  EXPECT_EQ(files.size(), 5u);
   EXPECT_EQ(files.at(token), print_of("t"));
+}
+
+TEST_F(Secrets, CertificatesOfTargetsAreListedAndMustBeThere) {
+  const std::string ca = write("targets.pem", "x");
+  file("agent: {server_url: 'wss://hub.example.com', id: a, token: t, streams: {tls_ca_file: " + ca + "}}\n");
+  EXPECT_TRUE(agent().files.contains(ca));
+  std::filesystem::remove(ca);
+  EXPECT_EQ(errors(agent()),
+            "c.yaml:1: agent.streams.tls_ca_file: the file cannot be read: no such file or folder\n");
 }
 
 }  // namespace

@@ -78,6 +78,14 @@ TEST(Yaml, TabsInTheIndentation) {
   EXPECT_EQ(errors("a: 1\n\t\n"), "f.yaml:2: has a tab in the indentation; use spaces\n");
 }
 
+// Some editors begin every file with a byte order mark.
+TEST(Yaml, AByteOrderMarkIsNoContent) {
+  EXPECT_EQ(flat("\xEF\xBB\xBF{\r\n\t\"a\": 1}\r\n"), "{} a=1@2");
+  EXPECT_EQ(flat("\xEF\xBB\xBF"
+                 "a: 1\r\n"),
+            "{} a=1@1");
+}
+
 TEST(Yaml, RepeatedKeys) {
   EXPECT_EQ(errors("a: 1\nb:\n  c: 1\n  C: 2\na:\n  x: 1\n"),
             "f.yaml:4: b.c: is set twice; the first is on line 3\nf.yaml:5: a: is set twice; the first is on "
