@@ -3,6 +3,7 @@
 
 #include "cmd/cli.hpp"
 #include "cmd/config_commands.hpp"
+#include "cmd/elsewhere.hpp"
 #include "cpp/agent/app.hpp"
 #include "cpp/agent/status.hpp"
 #include "cpp/base/exit_code.hpp"
@@ -37,6 +38,9 @@ int run_status(const cli::Invocation& invocation) {
                            invocation.err);
 }
 
+constexpr char kRegister[] =
+    "register: agents are made on the server: tunnelmesh-server agent create, then token create --type agent";
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -55,7 +59,7 @@ int main(int argc, char** argv) {
   status.flags = {{"json", "", "print JSON, one line per program"}, {"watch", "", "again every second"}};
   status.takes_keys = true;
   status.run = &run_status;
-  program.commands = {run, id, status};
+  program.commands = {run, id, status, cli::elsewhere<kRegister>("register")};
   for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
   return cli::execute(program, argc, argv);
 }

@@ -6,6 +6,7 @@
 
 #include "cmd/cli.hpp"
 #include "cmd/config_commands.hpp"
+#include "cmd/elsewhere.hpp"
 #include "cpp/base/address.hpp"
 #include "cpp/base/exit_code.hpp"
 #include "cpp/base/log.hpp"
@@ -136,12 +137,6 @@ cli::Command proxy_command() {
   return proxy;
 }
 
-// Commands of other programs of this name, which did nothing there either.
-template <const char* kText>
-int run_elsewhere(const cli::Invocation& invocation) {
-  std::fprintf(invocation.err, "%s\n", kText);
-  return kExitUsage;
-}
 constexpr char kLogin[] =
     "login: there is no login; the token stands in client.token_file or TUNNELMESH_CLIENT_TOKEN";
 constexpr char kAgents[] = "agent: agents are managed on the server: tunnelmesh-server agent list";
@@ -150,19 +145,12 @@ constexpr char kStop[] =
 constexpr char kTunnelStop[] = "tunnel stop: take the entry out of client.tunnels and send SIGHUP";
 constexpr char kTunnelStatus[] = "tunnel status: see tunnelmesh-client status";
 
-template <const char* kText>
-cli::Command elsewhere(const char* name) {
-  cli::Command command{.name = name, .doc = kText};
-  command.is_hidden = true;
-  command.run = &run_elsewhere<kText>;
-  return command;
-}
-
 std::vector<cli::Command> elsewhere_commands() {
   cli::Command tunnel{.name = "tunnel", .doc = "see status"};
   tunnel.is_hidden = true;
-  tunnel.children = {elsewhere<kTunnelStop>("stop"), elsewhere<kTunnelStatus>("status")};
-  return {elsewhere<kLogin>("login"), elsewhere<kAgents>("agent"), elsewhere<kStop>("stop"), tunnel};
+  tunnel.children = {cli::elsewhere<kTunnelStop>("stop"), cli::elsewhere<kTunnelStatus>("status")};
+  return {cli::elsewhere<kLogin>("login"), cli::elsewhere<kAgents>("agent"), cli::elsewhere<kStop>("stop"),
+          tunnel};
 }
 
 int run_explain(const cli::Invocation& invocation) {

@@ -139,6 +139,23 @@ int run_init_node_id(const cli::Invocation& invocation) {
   return kExitOk;
 }
 
+// Deployed servers print a line and go on; a script that goes on with `run` has its schema then.
+int run_init_db(const cli::Invocation& invocation) {
+  std::fputs(
+      "init-db: there is nothing to do; run makes the schema (storage.auto_init), or tunnelmesh-server "
+      "migrate\n",
+      invocation.out);
+  return kExitOk;
+}
+
+cli::Command init_db_command() {
+  cli::Command command{.name = "init-db", .doc = "does nothing: see run and migrate"};
+  command.takes_keys = true;
+  command.is_hidden = true;
+  command.run = &run_init_db;
+  return command;
+}
+
 cli::Command init_node_id_command() {
   cli::Command command{.name = "init-node-id",
                        .doc = "makes the identity of this server unless it has one; prints it"};
@@ -199,7 +216,8 @@ int main(int argc, char** argv) {
   cli::Command run{.name = "run", .doc = "start the server"};
   run.takes_keys = true;
   run.run = &run_server;
-  program.commands = {run, quickstart_command(), init_node_id_command(), explain_command()};
+  program.commands = {run, quickstart_command(), init_node_id_command(), init_db_command(),
+                      explain_command()};
   for (cli::Command& command : schema_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : admin_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));

@@ -1,14 +1,14 @@
 #include "cpp/session/status_command.hpp"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <ctime>
 #include <vector>
 
 #include "cpp/base/exit_code.hpp"
@@ -18,7 +18,6 @@
 namespace tmesh::session {
 namespace {
 
-constexpr time_t kTimeout_s = 3;
 // Some documents longer than a report may be (status_report.hpp) are none.
 constexpr std::size_t kDocumentMax_bytes = std::size_t{8} << 20;
 
@@ -36,10 +35,21 @@ bool is_trusted(int fd, uid_t user, bool is_roots_place) {
   return peer && (*peer == user || *peer == 0 || (user == 0 && is_roots_place));
 }
 
-Answer read_from(int fd) {
+using Clock = std::chrono::steady_clock;
+
+// How long a call may wait for the other side. False: not any more.
+bool set_patience(int fd, int option, Clock::time_point deadline) {
+  const auto left_us = std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
+  if (left_us <= 0) return false;  // which would mean for ever
+  const timeval patience{static_cast<time_t>(left_us / 1'000'000),
+                         static_cast<suseconds_t>(left_us % 1'000'000)};
+  return ::setsockopt(fd, SOL_SOCKET, option, &patience, sizeof patience) == 0;
+}
+
+Answer read_from(int fd, Clock::time_point deadline) {
   Answer answer;
   char buffer[65536];
-  while (answer.document.size() <= kDocumentMax_bytes) {
+  while (answer.document.size() <= kDocumentMax_bytes && set_patience(fd, SO_RCVTIMEO, deadline)) {
     const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
@@ -53,24 +63,24 @@ Answer read_from(int fd) {
   return answer;
 }
 
-Answer ask(const std::string& path, uid_t user, bool is_roots_place) {
+Answer ask(const std::string& path, uid_t user, bool is_roots_place, uint64_t patience_us) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return {};
   std::memcpy(address.sun_path, path.data(), path.size());
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return {Asked::broken, {}};
-  const timeval patience{kTimeout_s, 0};
-  (void)::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  (void)::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // connect() waits for it
+  const auto deadline = Clock::now() + std::chrono::microseconds(patience_us);
+  (void)set_patience(fd, SO_SNDTIMEO, deadline);  // connect() waits for it
   Answer answer;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const bool is_forbidden = errno == EACCES || errno == EPERM;
-    answer.outcome = is_forbidden ? Asked::forbidden : Asked::nobody;
+    const bool is_busy = errno == EAGAIN || errno == EWOULDBLOCK;
+    answer.outcome = is_forbidden ? Asked::forbidden : is_busy ? Asked::broken : Asked::nobody;
   } else if (!is_trusted(fd, user, is_roots_place)) {
     answer.outcome = Asked::forbidden;
   } else {
-    answer = read_from(fd);
+    answer = read_from(fd, deadline);
   }
   ::close(fd);
   return answer;
@@ -92,20 +102,25 @@ class Command {
       if (!request_.is_json && !clears) std::fputs("\n", request_.out);
       if (std::fflush(request_.out) != 0) return kExitFailure;
       if (n == request_.watch_rounds_max) return kExitOk;
-      const timespec pause{static_cast<time_t>(request_.watch_every_us / 1'000'000),
-                           static_cast<long>(request_.watch_every_us % 1'000'000) * 1000};
-      (void)::nanosleep(&pause, nullptr);
+      if (!rest()) return kExitFailure;
     }
   }
 
  private:
+  // Until the next round. False: nobody is left to read what it would print.
+  bool rest() {
+    pollfd reader{::fileno(request_.out), 0, 0};  // -1, which poll() leaves out: a stream in memory
+    const int found = ::poll(&reader, 1, static_cast<int>(request_.watch_every_us / 1000));
+    return found <= 0 || (reader.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+  }
+
   // Whether anybody answered.
   bool round() {
     unsigned answers_count = 0;
     const char* forbidden = nullptr;
     const char* broken = nullptr;
     for (const std::string& socket : sockets_) {
-      const Answer answer = ask(socket, request_.around.user, is_roots_place(socket));
+      const Answer answer = ask(socket, request_.around.user, is_roots_place(socket), request_.patience_us);
       if (answer.outcome == Asked::forbidden) forbidden = socket.c_str();
       if (answer.outcome == Asked::broken) broken = socket.c_str();
       if (answer.outcome != Asked::answered) continue;
@@ -133,12 +148,12 @@ class Command {
   }
 
   bool print(const std::string& document, bool is_further) {
+    const Result<std::string> text = status_text(document);
+    if (!text) return false;
     if (request_.is_json) {
       std::fwrite(document.data(), 1, document.size(), request_.out);
       return true;
     }
-    const Result<std::string> text = status_text(document);
-    if (!text) return false;
     if (is_further) std::fputs("\n", request_.out);
     std::fwrite(text->data(), 1, text->size(), request_.out);
     return true;

@@ -39,16 +39,23 @@ inline tmesh_mux_config mux_config(bool is_opener, bool is_strict = true, bool h
 // A protocol frame as an unmasked WebSocket message.
 inline std::string raw_frame(uint8_t type, std::string_view payload = {}, uint32_t stream_id = 0,
                              uint32_t window_bytes = 0) {
-  std::string out("\x82\x10", 2);
-  out[1] = static_cast<char>(TMESH_FRAME_HEADER_BYTES + payload.size());
-  out.resize(2 + TMESH_FRAME_HEADER_BYTES);
+  const std::size_t message_bytes = TMESH_FRAME_HEADER_BYTES + payload.size();
+  std::string out(1, '\x82');
+  if (message_bytes < 126) {
+    out += static_cast<char>(message_bytes);
+  } else {
+    out += {'\x7e', static_cast<char>(message_bytes >> 8), static_cast<char>(message_bytes)};
+  }
+  const std::size_t header_at = out.size();
+  out.resize(header_at + TMESH_FRAME_HEADER_BYTES);
   out.append(payload);
   tmesh_frame_header header{};
   header.type = type;
   header.stream_id = stream_id;
   header.window_bytes = window_bytes;
   header.length_bytes = static_cast<uint32_t>(payload.size());
-  EXPECT_TRUE(tmesh_is_ok(tmesh_frame_header_encode(reinterpret_cast<uint8_t*>(out.data()) + 2, &header)));
+  EXPECT_TRUE(
+      tmesh_is_ok(tmesh_frame_header_encode(reinterpret_cast<uint8_t*>(out.data()) + header_at, &header)));
   return out;
 }
 

@@ -1,9 +1,13 @@
 // What a program tells about itself: report, JSON, text, places, socket and command.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -148,7 +152,9 @@ TEST(StatusText, AnythingElseIsNoDocument) {
 
 TEST(StatusText, TimesAreShort) {
   EXPECT_EQ(short_time(0), "-");
-  EXPECT_EQ(short_time(850), "850us");
+  EXPECT_EQ(short_time(1), "<1ms");
+  EXPECT_EQ(short_time(999), "<1ms");
+  EXPECT_EQ(short_time(1000), "1.0ms");
   EXPECT_EQ(short_time(12'340), "12.3ms");
   EXPECT_EQ(short_time(4'100'000), "4.1s");
   EXPECT_EQ(short_age(-5), "0s");
@@ -257,6 +263,45 @@ TEST_F(StatusPlaceTest, ANamedSocketIsTheOnlyPlace) {
   EXPECT_EQ(first->path(), folder + "/named.sock");
 }
 
+// Something else behind a status socket: says its pieces with a pause behind each.
+class Speaker {
+ public:
+  Speaker(const std::string& place, std::vector<std::string> pieces)
+      : path(place), pieces_(std::move(pieces)) {
+    const Result<int> listening = net::listen_unix(path, 0600);
+    EXPECT_TRUE(listening.has_value());
+    fd_ = listening.value_or(-1);
+    thread_ = std::thread([this] {
+      pollfd asked{fd_, POLLIN, 0};
+      (void)::poll(&asked, 1, 20'000);
+      const int peer = ::accept(fd_, nullptr, nullptr);
+      for (const std::string& piece : pieces_) {
+        if (::send(peer, piece.data(), piece.size(), MSG_NOSIGNAL) < 0) break;
+        said_++;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      ::close(peer);
+    });
+  }
+  ~Speaker() {
+    stop();
+    ::close(fd_);
+  }
+  // How many pieces somebody took.
+  std::size_t stop() {
+    if (thread_.joinable()) thread_.join();
+    return said_;
+  }
+
+  const std::string path;
+
+ private:
+  const std::vector<std::string> pieces_;
+  int fd_ = -1;
+  std::size_t said_ = 0;
+  std::thread thread_;
+};
+
 class StatusCommandTest : public StatusPlaceTest {
  protected:
   StatusCommandTest() { request.role = "client"; }
@@ -322,6 +367,44 @@ TEST_F(StatusCommandTest, WatchAsksAgain) {
   EXPECT_EQ(code, 0);
   const std::string text = out();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+// `status --json --watch | head -1`, and the program has ended: nothing is printed that could fail.
+TEST_F(StatusCommandTest, WatchEndsWithItsReader) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  request.is_json = true;
+  request.is_watch = true;
+  request.watch_rounds_max = 3;
+  request.watch_every_us = 1000;
+  request.socket = folder + "/nobody.sock";
+  request.out = ::fdopen(ends[1], "w");
+  request.err = ::open_memstream(&err_text, &err_size);
+  EXPECT_EQ(run_status(request), 1);
+  std::fclose(request.out);
+  std::fclose(request.err);
+  EXPECT_EQ(std::count(err_text, err_text + err_size, '\n'), 1) << "not once more";
+}
+
+TEST_F(StatusCommandTest, WhatIsNoDocumentIsNoAnswerInJsonEither) {
+  Speaker speaker(folder + "/s.sock", {"{\"program\": \"x\"}\n\033]0;gotcha\007\n"});
+  request.socket = speaker.path;
+  request.is_json = true;
+  run();
+  EXPECT_EQ(code, 1);
+  EXPECT_EQ(out(), "");
+  EXPECT_NE(err().find("gives no answer"), std::string::npos) << err();
+}
+
+// A byte now and then is no answer either.
+TEST_F(StatusCommandTest, WhoAnswersSlowlyIsLeft) {
+  Speaker speaker(folder + "/s.sock", std::vector<std::string>(300, " "));
+  request.socket = speaker.path;
+  request.patience_us = 100'000;
+  run();
+  EXPECT_EQ(code, 1);
+  EXPECT_LT(speaker.stop(), 300u);
 }
 
 TEST_F(StatusCommandTest, WhenNothingRunsItSaysWhereItLooked) {
