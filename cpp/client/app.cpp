@@ -35,11 +35,15 @@ constexpr uint64_t kFirstLinkWait_us = 20'000'000;
 using Reloader = reload::Reloader<config::ClientConfig>;
 
 reload::MadeTls make_tls(const config::ClientConfig& config) {
-  if (const auto usable = RemoteValidator::make_tls(config); !usable) return std::unexpected(usable.error());
-  if (!config.server.endpoint.is_tls) return reload::TlsContexts{};
+  reload::TlsContexts made;
+  auto of_auth_urls = RemoteValidator::make_tls(config);
+  if (!of_auth_urls) return std::unexpected(std::move(of_auth_urls.error()));
+  made.targets = std::move(*of_auth_urls);
+  if (!config.server.endpoint.is_tls) return made;
   auto tls = net::TlsContext::client({"", "", config.server.ca_file, false});
   if (!tls) return std::unexpected(std::move(tls.error()));
-  return reload::TlsContexts{std::move(*tls), std::nullopt};
+  made.links.emplace(std::move(*tls));
+  return made;
 }
 
 class App {
@@ -105,9 +109,7 @@ class App {
       identity_->instance_id = id.value;
     }
     validator_.emplace(*loop_, *loop_, *dialer_);
-    if (const auto configured = validator_->configure(config_); !configured) {
-      return complain("cannot ask auth_url", configured.error().c_str());
-    }
+    validator_->configure(config_, std::move(tls->targets));
     links_.emplace(*loop_, *loop_, *dialer_, *identity_);
     if (!(is_stdio_ ? add_stdio(config_.tunnels.front()) : add_entries())) return false;
     if (source_ != nullptr) {
@@ -212,9 +214,7 @@ class App {
     take_live(config_, std::move(fresh.loaded.config));
     log::configure(config_.log.level, config_.log.format);
     if (tls_ && fresh.tls.links) *tls_ = std::move(*fresh.tls.links);
-    if (const auto done = validator_->configure(config_); !done) {
-      log::warn("config_problem", {{"problem", done.error()}});
-    }
+    validator_->configure(config_, std::move(fresh.tls.targets));
     links_->use_settings(config_.connections);
     for (const auto& one : entries_->apply(config_.tunnels, deps())) {
       log::error("entry_failed", {{"entry", one.tunnel}, {"listen", one.place}, {"reason", one.text}});

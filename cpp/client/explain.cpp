@@ -1,5 +1,6 @@
 #include "cpp/client/explain.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -67,7 +68,7 @@ class Explain {
     std::vector<std::vector<std::string>> lines;
     lines.reserve(stages_.size());
     for (const Stage& stage : stages_)
-      lines.push_back({stage.name, stage.us == 0 ? "0ms" : session::short_time(stage.us), stage.note});
+      lines.push_back({stage.name, session::short_time(std::max<uint64_t>(stage.us, 1)), stage.note});
     const std::string text =
         text_table(lines) + (lines.empty() ? "" : "\n") + verdict_ + "\n" + advice_ + "\n";
     std::fwrite(text.data(), 1, text.size(), out);

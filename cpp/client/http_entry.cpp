@@ -26,7 +26,9 @@ HttpEntry::HttpEntry(const EntryDeps& deps, const config::Tunnel& tunnel, Broken
     : StreamEntry(deps, tunnel, broken),
       rules_(rules_of(deps, tunnel)),
       target_authority_(rules_.is_gateway ? rules_.target_authority() : std::string()),
-      leaving_(deps.loop) {}
+      leaving_(deps.loop) {
+  tmesh_pool_charge_init(&heads_, deps.loop.pool());
+}
 
 void HttpEntry::stop_listening() {
   is_stopping_ = true;

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "core/base/pool_charge.h"
 #include "cpp/client/leaving_streams.hpp"
 #include "cpp/client/stream_entry.hpp"
 #include "cpp/http/proxy/rules.hpp"
@@ -25,6 +26,8 @@ class HttpEntry final : public StreamEntry {
   // What an open for this place says; views into the entry and `place`.
   OpenRequest request_for(const HostPort& place) const;
   LeavingStreams& leaving() { return leaving_; }
+  // Of heads under way.
+  tmesh_pool_charge& heads() { return heads_; }
 
  private:
   std::unique_ptr<Local> make_local() override;
@@ -32,6 +35,7 @@ class HttpEntry final : public StreamEntry {
   const http::ProxyRules rules_;
   const std::string target_authority_;
   LeavingStreams leaving_;
+  tmesh_pool_charge heads_{};
   bool is_stopping_ = false;
 };
 

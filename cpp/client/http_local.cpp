@@ -33,18 +33,16 @@ HttpLocal::~HttpLocal() {
     tcp_.close(true);
   }
   if (stream_ != nullptr) tmesh_stream_release(stream_);
+  tmesh_pool_charge_drop(&entry_.heads(), charged_bytes_);
 }
 
-bool HttpLocal::start(int fd) {
+void HttpLocal::start(int fd) {
   const HostPort local = net::local_address(fd);
-  auto tcp = net::Tcp::open(entry_.loop(), fd, *this);
-  if (!tcp) return false;
-  tcp_ = std::move(*tcp);
+  tcp_ = net::Tcp::open_prepared(entry_.loop(), fd, *this);
   socket_ = tcp_.end();
   connection_ =
       std::make_unique<http::ProxyConnection>(static_cast<http::ProxyIo&>(*this), entry_.rules(), local);
   watch();
-  return true;
 }
 
 bool HttpLocal::is_idle() const {
@@ -115,7 +113,7 @@ void HttpLocal::run() {
 
 void HttpLocal::act() {
   if (connection_->is_running()) return;  // an open that was answered at once
-  if (has_failed_) return end(false);
+  if (has_failed_ || !charge_heads()) return end(false);
   switch (connection_->verdict()) {
     case Verdict::abort:
       return end(false);
@@ -134,6 +132,18 @@ void HttpLocal::act() {
     case Verdict::running:
       return watch();
   }
+}
+
+bool HttpLocal::charge_heads() {
+  const std::size_t held_bytes = connection_->held_bytes();
+  const std::size_t before_bytes = charged_bytes_;
+  if (held_bytes <= before_bytes) {
+    tmesh_pool_charge_drop(&entry_.heads(), before_bytes - held_bytes);
+  } else if (!tmesh_pool_charge_add(&entry_.heads(), held_bytes - before_bytes)) {
+    return false;
+  }
+  charged_bytes_ = held_bytes;
+  return true;
 }
 
 // Reads on, and limits the client's time where something is expected of it.

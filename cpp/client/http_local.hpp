@@ -2,7 +2,7 @@
 // http::ProxyConnection decides about.
 //
 // Bytes of a stream are credited when they were written to the socket. A tunnel (CONNECT,
-// an upgrade) becomes a TcpFlow.
+// an upgrade) becomes a TcpFlow. A connection whose heads find no memory (pool_charge.h) ends.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class HttpLocal final : public Local, private net::TcpHandler, private http::Pro
 
   explicit HttpLocal(HttpEntry& entry) : entry_(entry) {}
   ~HttpLocal() override;
-  bool start(int fd) override;
+  void start(int fd) override;
   bool is_idle() const override;
 
  private:
@@ -58,6 +58,8 @@ class HttpLocal final : public Local, private net::TcpHandler, private http::Pro
   // Does what the connection wants after something happened; may destroy this.
   void run();
   void act();
+  // Counts the memory that heads take towards the budget. False: there is none for them.
+  bool charge_heads();
   void watch();
   void start_flow();
   void end(bool is_graceful);
@@ -75,6 +77,7 @@ class HttpLocal final : public Local, private net::TcpHandler, private http::Pro
   // In the socket's queue: bytes whose writing gives the stream credit, and those of our own.
   std::size_t owed_bytes_ = 0;
   std::size_t own_bytes_ = 0;
+  std::size_t charged_bytes_ = 0;  // of the entry's heads
   Ticket timeout_;
   http::ProxyConnection::Wait waited_for_ = http::ProxyConnection::Wait::nothing;
   uint64_t waited_at_request_ = 0;  // its number

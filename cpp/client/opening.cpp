@@ -77,6 +77,7 @@ void Opening::on_validated(bool is_allowed) {
 }
 
 void Opening::open() {
+  timeout_.cancel();
   auto opened = opener_.open(request(), allows_strict_);
   if (!opened) {
     if (opened.error().code != TMESH_E_CLOSED) {
@@ -86,14 +87,21 @@ void Opening::open() {
     if (!wait_for_link()) refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
     return;
   }
+  begin(*opened);
+}
+
+void Opening::begin(const OpenedStream& opened) {
   phase_ = Phase::opening;
-  stream_ = opened->stream;
+  stream_ = opened.stream;
   is_on_second_ = false;
   early_written_bytes_ = 0;
   attach(stream_);
-  if (!opened->is_strict) return succeed();
+  if (!opened.is_strict) return succeed();
   if (!write_early()) return refuse(TMESH_STAGE_QUEUE, TMESH_OPEN_INTERNAL_ERROR, true);
-  timeout_ = timers_.after(settings_.open_timeout_us, Delegate<void()>::bind<&Opening::on_timeout>(this));
+  // One that is repeated has what is left of its time.
+  if (!timeout_.active()) {
+    timeout_ = timers_.after(settings_.open_timeout_us, Delegate<void()>::bind<&Opening::on_timeout>(this));
+  }
   // The target may see early bytes: it must not see them twice.
   if (early_written_bytes_ > 0) return;
   silence_ =
@@ -113,7 +121,6 @@ bool Opening::wait_for_link() {
 
 void Opening::on_link() {
   step_.release();
-  timeout_.cancel();
   open();
 }
 
@@ -150,9 +157,23 @@ void Opening::on_stream_event(void* user, tmesh_stream* stream, unsigned events)
 // The link went, or the server reset the stream: instead of an answer, or with it.
 void Opening::on_over(tmesh_stream* stream) {
   if (hedge_ != nullptr) return leave_race(stream);
-  if (stream->over.scope == TMESH_SCOPE_SESSION)
-    return refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
-  refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR, false);
+  if (stream->over.scope != TMESH_SCOPE_SESSION)
+    return refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR, false);
+  if (!repeat()) refuse(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE, true);
+}
+
+// Its link went before any answer: as harmless as a hedge, and under the same condition. Once, in
+// case it was this open that ended the link.
+bool Opening::repeat() {
+  if (early_written_bytes_ > 0 || std::exchange(was_repeated_, true)) return false;
+  const auto opened = opener_.open(request(), allows_strict_);
+  if (!opened) return false;
+  log::debug("open_repeated", {{"entry", settings_.entry}, {"reason", "link_down"}});
+  silence_.cancel();
+  drop(stream_);
+  is_hedged_ = false;
+  begin(*opened);
+  return true;
 }
 
 void Opening::on_result(tmesh_stream* stream, const tmesh_open_result& result) {
@@ -169,7 +190,6 @@ void Opening::on_result(tmesh_stream* stream, const tmesh_open_result& result) {
   if (result.accepted) return succeed();
   if (result.code == TMESH_OPEN_UNSUPPORTED_CAPABILITY && std::exchange(allows_strict_, false)) {
     // Requirement B4: once more, on a new stream, without STRICT_OPEN.
-    timeout_.cancel();
     drop(stream_);
     const auto level = std::exchange(settings_.is_legacy_logged, true) ? log::Level::debug : log::Level::info;
     log::write(level, "open_repeated", {{"entry", settings_.entry}, {"open_mode", "legacy"}});

@@ -3,7 +3,8 @@
 // In this order: the entry's auth_url is asked, if it has one; a link is chosen, or waited
 // for while one is on its way; a strict open waits for OPEN_RESULT, an agent that cannot
 // answer is tried once more without STRICT_OPEN (B4); a silent link of a pool is hedged with
-// another one, unless early bytes have gone. Early bytes are kept until the answer came and go
+// another one, and an open whose link went before any answer is repeated on another one, once,
+// both unless early bytes have gone. Early bytes are kept until the answer came and go
 // ahead of it where both ends know how (WIRE E). Each step has a limit of its own.
 //
 // Owns the stream until take(). Destroying it cancels whatever is under way and resets the
@@ -74,6 +75,8 @@ class Opening {
   enum class Phase : uint8_t { idle, validating, waiting, opening, done };
 
   void open();
+  void begin(const OpenedStream& opened);
+  bool repeat();
   bool wait_for_link();
   void on_validated(bool is_allowed);
   void on_link();
@@ -102,6 +105,7 @@ class Opening {
   Phase phase_ = Phase::idle;
   bool allows_strict_ = true;  // false: the one legacy retry
   bool was_waiting_ = false;   // for a link, once
+  bool was_repeated_ = false;  // because its link went, once
   bool is_hedged_ = false;     // a second link was tried
   bool is_on_second_ = false;  // stream_ is the one of the second link
   tmesh_open_protocol protocol_ = TMESH_OPEN_TCP;

@@ -157,23 +157,20 @@ std::expected<std::optional<net::TlsContext>, std::string> RemoteValidator::make
   return std::optional(std::move(*tls));
 }
 
-std::expected<void, std::string> RemoteValidator::configure(const config::ClientConfig& config) {
-  // Read anew in any case; connections that exist keep what they were made with.
-  auto tls = make_tls(config);
-  if (!tls) return std::unexpected(std::move(tls.error()));
-  const bool needs_tls = tls->has_value();
-  if (needs_tls) tls_ = std::move(**tls);
+void RemoteValidator::configure(const config::ClientConfig& config, std::optional<net::TlsContext> tls) {
+  // New in any case; connections that exist keep what they were made with.
+  const bool needs_tls = tls.has_value();
+  if (needs_tls) tls_ = std::move(*tls);
   const Digest fresh = fingerprint(config);
   const bool is_changed = fingerprint_ != fresh;
   // It stays where it is, needed or not: dials that are under way borrow it.
   http_.set_tls(needs_tls ? &*tls_ : nullptr);
   if (is_changed || needs_tls) http_.close_idle();
-  if (!is_changed) return {};
+  if (!is_changed) return;
   fingerprint_ = fresh;
   settings_ = config.remote_validation;
   generation_++;
   kept_.reset();
-  return {};
 }
 
 TtlCache<bool>& RemoteValidator::kept() {

@@ -48,14 +48,14 @@ class RemoteValidator final : public OpenValidator {
   ~RemoteValidator() override;
 
   // The certificates that https auth_urls of this configuration need; nothing where there is
-  // none. The error is one line for a person.
+  // none. Reads files: not for the loop while traffic flows. The error is one line for a person.
   static std::expected<std::optional<net::TlsContext>, std::string> make_tls(
       const config::ClientConfig& config);
-  // Before the first question, and after a reload. When auth_urls, what local users have to
-  // show, or the settings have changed, every kept answer is dropped, idle connections end,
-  // and answers on their way are not kept. Otherwise certificates are read again. The error
-  // is make_tls's; what was configured before stays.
-  std::expected<void, std::string> configure(const config::ClientConfig& config);
+  // Before the first question, and after a reload; tls: what make_tls() made of the same
+  // configuration. When auth_urls, what local users have to show, or the settings have changed,
+  // every kept answer is dropped, idle connections end, and answers on their way are not kept.
+  // Otherwise only new connections are made with the certificates given.
+  void configure(const config::ClientConfig& config, std::optional<net::TlsContext> tls);
 
   Ticket validate(const ValidationRequest& request, Delegate<void(bool is_allowed)> done) override;
 

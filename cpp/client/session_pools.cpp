@@ -192,7 +192,8 @@ void SessionPools::Silence::wait(uint64_t us) {
 Ticket SessionPools::await_silence(std::string_view agent_id, const tmesh_stream& stream,
                                    Delegate<void()> done) {
   AgentPool* const pool = pool_of(agent_id);
-  if (pool == nullptr || !pool->has_other(*stream.mux)) return {};
+  // Another link may still come; where there is none but this, nothing is asked for.
+  if (pool == nullptr || pool->links_count() < 2) return {};
   const auto [link, session] = pool->carrier_of(stream.mux);
   // Without a round-trip time it is not known whether this peer answers PINGs at all.
   if (session == nullptr || session->rtt_us() == 0) return {};

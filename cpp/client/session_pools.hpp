@@ -3,7 +3,7 @@
 //
 // Entries that name the same agent share its pool. Listeners know nothing of links: those come
 // and go behind this object. It also watches over strict opens on pools with more than one
-// ready link and tells which of them should be hedged (docs/decisions/0018-hedged-opens.md).
+// link and tells which of them should be hedged (docs/decisions/0018-hedged-opens.md).
 // Owns the links; outlives the entries, whose Tickets lead here. One thread; time comes from
 // Timers.
 #pragma once

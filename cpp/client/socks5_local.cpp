@@ -17,14 +17,11 @@ constexpr std::size_t kOpeningReadMax_bytes = 16'384;
 Socks5Local::Socks5Local(Socks5Entry& entry)
     : entry_(entry), handshake_(std::make_unique<Socks5Handshake>(entry.login())) {}
 
-bool Socks5Local::start(int fd) {
-  auto tcp = net::Tcp::open(entry_.loop(), fd, *this);
-  if (!tcp) return false;
-  tcp_ = std::move(*tcp);
+void Socks5Local::start(int fd) {
+  tcp_ = net::Tcp::open_prepared(entry_.loop(), fd, *this);
   timeout_ = entry_.loop().after(entry_.deps().handshake_timeout_us,
                                  Delegate<void()>::bind<&Socks5Local::on_timeout>(this));
   tcp_.read(kOpeningReadMax_bytes);
-  return true;
 }
 
 void Socks5Local::on_readable() {

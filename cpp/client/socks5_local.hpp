@@ -14,7 +14,7 @@ namespace tmesh::client {
 class Socks5Local final : public Local, private net::TcpHandler {
  public:
   explicit Socks5Local(Socks5Entry& entry);
-  bool start(int fd) override;
+  void start(int fd) override;
   bool is_idle() const override { return phase_ == Phase::handshake; }
 
  private:

@@ -20,9 +20,6 @@ void StdioEntry::on_begin() {
   next_.release();
   if (has_failed_) return finish();
   take(stdio_->take_socket());
-  if (locals_count() > 0 || is_stream_over_) return;
-  note_failure("there is no memory for it");
-  finish();
 }
 
 void StdioEntry::on_end(tmesh_status why, const tmesh_open_result& answer) {

@@ -40,6 +40,7 @@ Result<void> StreamEntry::listen() {
                 deps_.loop, {tunnel_.socket_path, tunnel_.socket_mode, tunnel_.socket_owner}, events);
   if (!listener) return std::unexpected(listener.error());
   listener_ = std::move(*listener);
+  listener_.prepare_tcp();
   return {};
 }
 
@@ -62,7 +63,7 @@ void StreamEntry::take(int fd) {
   locals_.push_back(make_local());
   Local& local = *locals_.back();
   local.place = std::prev(locals_.end());
-  if (!local.start(fd)) locals_.pop_back();
+  local.start(fd);
 }
 
 void StreamEntry::on_broken(tmesh_status why) {

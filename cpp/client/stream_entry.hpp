@@ -26,8 +26,8 @@ class Local {
   using Place = std::list<std::unique_ptr<Local>>::iterator;
 
   virtual ~Local() = default;
-  // Takes fd over. False when there is no memory for it.
-  virtual bool start(int fd) = 0;
+  // Takes fd over, which needs no options any more. May end in remove().
+  virtual void start(int fd) = 0;
   // It has not asked for anything yet, so nothing is lost when it is closed.
   virtual bool is_idle() const = 0;
 

@@ -19,17 +19,14 @@ class TcpLocal final : public Local, private net::TcpHandler {
  public:
   explicit TcpLocal(TcpEntry& entry) : entry_(entry) {}
 
-  bool start(int fd) override {
-    auto tcp = net::Tcp::open(entry_.loop(), fd, *this);
-    if (!tcp) return false;
-    tcp_ = std::move(*tcp);
+  void start(int fd) override {
+    tcp_ = net::Tcp::open_prepared(entry_.loop(), fd, *this);
     tcp_.read(kOpeningReadMax_bytes);
     OpenRequest request;
     request.host = entry_.tunnel().target_host;
     request.port = entry_.tunnel().target_port;
     opening_ = entry_.make_opening(Opening::Done::bind<&TcpLocal::on_opened>(this));
     opening_->start(request);  // a refusal at once has destroyed this object
-    return true;
   }
   // Its connection is its question.
   bool is_idle() const override { return false; }

@@ -192,6 +192,20 @@ TEST_F(AppTest, ShutdownDoesNotWaitForASilentBrowser) {
   EXPECT_EQ(exit_code(), kExitOk);
 }
 
+// LESSONS R13: both have defaults that this test does not wait for.
+TEST_F(AppTest, TheConfiguredTimesOfLocalConnectionsHold) {
+  config.handshake_timeout_us = 50'000;
+  config.open_timeout_us = 50'000;
+  run();
+  up();
+  RawClient silent(port());
+  EXPECT_TRUE(run_until([&] { return silent.is_over(); })) << "client.handshake_timeout";
+  RawClient browser(port());
+  browser.send(std::string("\x05\x01\x00\x05\x01\x00\x01\xC0\x00\x02\x07\x00\x50", 13));
+  EXPECT_TRUE(run_until([&] { return browser.is_over(); })) << "client.stream.open_timeout";
+  EXPECT_EQ(browser.received.substr(0, 4), std::string("\x05\x00\x05\x06", 4));
+}
+
 TEST_F(AppTest, ASecondSignalDoesNotWait) {
   config.shutdown_timeout_us = 3'600'000'000;
   run();

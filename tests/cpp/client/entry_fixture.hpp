@@ -61,6 +61,7 @@ struct Opener final : StreamOpener {
                              is_stream ? TMESH_WINDOW_INITIAL_BYTES : 0};
     tmesh_status why{};
     tmesh_stream* const stream = tmesh_mux_open(mux, &params, &why);
+    if (why.code == TMESH_E_STATE) return fail(TMESH_E_CLOSED, "the link is over");
     EXPECT_NE(stream, nullptr);
     if (refuses_next) refusal = TMESH_E_CLOSED;
     return OpenedStream{stream, params.is_strict};

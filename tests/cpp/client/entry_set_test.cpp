@@ -37,6 +37,8 @@ class NoOpener final : public StreamOpener {
   void hedge_ended(std::string_view, bool) override {}
 };
 
+constexpr const char* kNotHere = "192.0.2.1";
+
 // What listens now.
 std::set<std::string> taken;
 uint16_t next_port = 50'000;
@@ -47,6 +49,7 @@ class FakeEntry final : public Entry {
   explicit FakeEntry(const config::Tunnel& made_for) : tunnel_(made_for) { made_count++; }
   ~FakeEntry() override { release(); }
   Result<void> listen() override {
+    if (tunnel_.listen.host == kNotHere) return fail(TMESH_E_INVALID, "is no address of this machine");
     const uint16_t wanted = tunnel_.listen.port;
     if (tunnel_.socket_path.empty()) port_ = wanted == 0 ? next_port++ : wanted;
     place_ = tunnel_.socket_path.empty()
@@ -98,7 +101,10 @@ class EntrySetTest : public net::LoopTest {
   EntryDeps deps() {
     EntryDeps out{loop(), opener};
     out.handshake_timeout_us = handshake_timeout_us;
+    out.udp_idle_timeout_us = udp_idle_timeout_us;
+    out.link_wait_us = link_wait_us;
     out.socks5 = socks5;
+    out.http_proxy = http_proxy;
     return out;
   }
   // What failed, as names.
@@ -122,7 +128,10 @@ class EntrySetTest : public net::LoopTest {
   NoOpener opener;
   test::FakeTimers clock;
   uint64_t handshake_timeout_us = 10'000'000;
+  uint64_t udp_idle_timeout_us = 60'000'000;
+  uint64_t link_wait_us = 2'000'000;
   config::Credentials socks5;
+  config::Credentials http_proxy;
   int left_count = 0;
   EntrySet set{clock, Entry::Broken::bind<&EntrySetTest::on_broken>(this),
                Delegate<void()>::bind<&EntrySetTest::on_left>(this), &make_fake};
@@ -186,6 +195,9 @@ TEST_F(PlanTest, APortThatTheSystemChose) {
   EXPECT_EQ(step(old, tunnel("a", 0, "away")), Step::replace);
   EXPECT_EQ(step(old, tunnel("a", 50'000)), Step::replace) << "the port that it has already";
   EXPECT_EQ(step(old, tunnel("a", 50'001)), Step::move);
+  config::Tunnel udp = old;
+  udp.protocol = Protocol::udp;
+  EXPECT_EQ(step(old, udp), Step::move) << "the number may be taken there";
 }
 
 TEST_F(PlanTest, SettingsOfTheProgramCountWhereTheyMatter) {
@@ -195,14 +207,32 @@ TEST_F(PlanTest, SettingsOfTheProgramCountWhereTheyMatter) {
   handshake_timeout_us = 10'000'000;
   socks5 = {"ann", Secret("one")};
   const EntryDeps before = deps();
+  std::vector<config::Tunnel> list = {tunnel("tcp", 1), tunnel("socks5", 2), tunnel("proxy", 3),
+                                      tunnel("udp", 4)};
+  list[1].auth = config::Tunnel::Auth::password;
+  list[2].auth = config::Tunnel::Auth::basic;
+  list[3].protocol = Protocol::udp;
+  std::vector<Served> running;
+  for (const config::Tunnel& one : list) running.push_back({&one, &before, one.listen.port});
+  const auto replaced = [&] {
+    Places names;
+    const TunnelPlan found = plan_tunnels(running, list, deps());
+    for (std::size_t i = 0; i < list.size(); i++) {
+      if (found.wanted[i].step != Step::keep) names.insert(list[i].name);
+    }
+    return names;
+  };
+  EXPECT_EQ(replaced(), Places{});
   socks5 = {"ann", Secret("two")};
-  config::Tunnel open = tunnel("a", 1);
-  config::Tunnel locked = tunnel("b", 2);
-  locked.auth = config::Tunnel::Auth::password;
-  const std::vector<Served> running = {{&open, &before, 1}, {&locked, &before, 2}};
-  const TunnelPlan found = plan_tunnels(running, {open, locked}, deps());
-  EXPECT_EQ(found.wanted[0].step, Step::keep);
-  EXPECT_EQ(found.wanted[1].step, Step::replace);
+  EXPECT_EQ(replaced(), Places{"socks5"});
+  socks5 = before.socks5;
+  http_proxy = {"ann", Secret("one")};
+  EXPECT_EQ(replaced(), Places{"proxy"});
+  http_proxy = {};
+  udp_idle_timeout_us = 1;
+  EXPECT_EQ(replaced(), Places{"udp"});
+  link_wait_us = 1;
+  EXPECT_EQ(replaced().size(), list.size());
 }
 
 TEST_F(EntrySetTest, TheSameListTouchesNothing) {
@@ -260,21 +290,27 @@ TEST_F(EntrySetTest, AChosenPortStays) {
 
 TEST_F(EntrySetTest, MovedToAnotherPlace) {
   apply({tunnel("a", 1)});
+  entry("a").locals = 1;
   EXPECT_EQ(apply({tunnel("a", 2)}), Names{});
   EXPECT_EQ(taken, Places{"tcp 2"});
+  EXPECT_EQ(set.locals_count(), 1u) << "its flow goes on";
 }
 
 TEST_F(EntrySetTest, APlaceThatIsTakenIsTheErrorOfOneTunnelOnly) {
   apply({tunnel("a", 1), tunnel("b", 2)});
   FakeEntry& b = entry("b");
   taken.insert("tcp 9");
-  EXPECT_EQ(apply({tunnel("a", 1), tunnel("b", 9), tunnel("c", 9), tunnel("d", 4)}), (Names{"b", "c"}));
-  EXPECT_EQ(taken, (Places{"tcp 1", "tcp 2", "tcp 4", "tcp 9"})) << "b stays where it was";
+  taken.insert("udp 2");
+  config::Tunnel udp = tunnel("e", 2);
+  udp.protocol = Protocol::udp;
+  EXPECT_EQ(apply({tunnel("a", 1), tunnel("b", 9), tunnel("c", 9), tunnel("d", 4), udp}),
+            (Names{"b", "c", "e"}));
+  EXPECT_EQ(taken, (Places{"tcp 1", "tcp 2", "tcp 4", "tcp 9", "udp 2"})) << "b stays where it was";
   EXPECT_EQ(&entry("b"), &b);
   EXPECT_EQ(names(), (Names{"a", "b", "d"}));
   taken.erase("tcp 9");
   EXPECT_EQ(apply({tunnel("a", 1), tunnel("b", 9), tunnel("d", 4)}), Names{}) << "tried again";
-  EXPECT_EQ(taken, (Places{"tcp 1", "tcp 4", "tcp 9"}));
+  EXPECT_EQ(taken, (Places{"tcp 1", "tcp 4", "tcp 9", "udp 2"}));
 }
 
 TEST_F(EntrySetTest, PlacesThatAreSwapped) {
@@ -297,6 +333,17 @@ TEST_F(EntrySetTest, APlaceThatOneLeavesOnlyInVainIsGivenBack) {
   // b wants the place of a, which cannot go where it wants to.
   EXPECT_EQ(apply({tunnel("a", 9), tunnel("b", 1)}), Names{"a"});
   EXPECT_EQ(entry("b").port(), 1) << "it was free for a moment, and b was wanted there";
+}
+
+TEST_F(EntrySetTest, OneThatMadeWayInVainComesBack) {
+  apply({tunnel("a", 0), tunnel("b", 2)});
+  const uint16_t port = entry("a").port();
+  taken.insert("tcp 9");
+  config::Tunnel elsewhere = tunnel("b", port);
+  elsewhere.listen.host = kNotHere;
+  EXPECT_EQ(apply({tunnel("a", 9), elsewhere}), (Names{"a", "b"}));
+  EXPECT_EQ(entry("a").port(), port);
+  EXPECT_EQ(entry("b").port(), 2);
 }
 
 TEST_F(EntrySetTest, AnotherHostOnTheSamePort) {

@@ -1,10 +1,12 @@
 // What holds for every entry that accepts connections, on a port and on a Unix socket.
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
 #include <filesystem>
 
+#include "cpp/client/stream_entry.hpp"
 #include "tests/cpp/client/entry_fixture.hpp"
 
 namespace tmesh::client {
@@ -99,6 +101,19 @@ TEST_P(AnyEntryTest, ADeadListenerIsReportedOnce) {
   EXPECT_EQ(broken_count, 1u);
 }
 
+// The kernel hands both down to what is accepted.
+TEST_P(AnyEntryTest, LocalSocketsSendAtOnceAndAreKeptAlive) {
+  if (GetParam().is_unix) return;
+  make();
+  int no_delay = 0;
+  int keep_alive = 0;
+  socklen_t len = sizeof no_delay;
+  ASSERT_EQ(::getsockopt(listener_fd(), IPPROTO_TCP, TCP_NODELAY, &no_delay, &len), 0);
+  ASSERT_EQ(::getsockopt(listener_fd(), SOL_SOCKET, SO_KEEPALIVE, &keep_alive, &len), 0);
+  EXPECT_NE(no_delay, 0);
+  EXPECT_NE(keep_alive, 0);
+}
+
 // With the descriptor in reserve, or, when not even that one helps, later.
 TEST_P(AnyEntryTest, WithoutDescriptorsNewcomersAreClosedAndLaterOnesServed) {
   make();
@@ -151,6 +166,45 @@ TEST_P(AnyEntryTest, AfterStopListeningThePlaceIsFree) {
   same.listen.port = port;
   const auto next = make_entry(deps, same, {});
   EXPECT_TRUE(next->listen().has_value());
+}
+
+// Locals that do nothing and need no descriptor.
+class CrowdedEntry final : public StreamEntry {
+ public:
+  using StreamEntry::StreamEntry;
+  using StreamEntry::take;
+  ~CrowdedEntry() override { close(); }
+
+  struct Idle final : Local {
+    void start(int fd) override { ::close(fd); }
+    bool is_idle() const override { return true; }
+  };
+  Local* newest = nullptr;
+
+ private:
+  std::unique_ptr<Local> make_local() override {
+    auto made = std::make_unique<Idle>();
+    newest = made.get();
+    return made;
+  }
+};
+
+TEST_F(EntryTest, BeyondTheLimitNewcomersAreClosedUntilOneHasGone) {
+  CrowdedEntry crowd(deps, tunnel, {});
+  const auto come = [&] {
+    const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    crowd.take(fd);
+    EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+  };
+  for (std::size_t n = 0; n < StreamEntry::kLocalsMax; n++) come();
+  EXPECT_EQ(crowd.stats().over_limit_count, 0u);
+  come();
+  EXPECT_EQ(crowd.stats().over_limit_count, 1u);
+  EXPECT_EQ(crowd.locals_count(), StreamEntry::kLocalsMax);
+  crowd.remove(*crowd.newest);
+  come();
+  EXPECT_EQ(crowd.stats().over_limit_count, 1u);
+  EXPECT_EQ(crowd.locals_count(), StreamEntry::kLocalsMax);
 }
 
 INSTANTIATE_TEST_SUITE_P(Entries, AnyEntryTest,

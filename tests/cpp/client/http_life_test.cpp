@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cpp/client/leaving_streams.hpp"
+#include "cpp/http/message.hpp"
 #include "tests/cpp/client/http_entry_fixture.hpp"
 
 namespace tmesh::client {
@@ -43,6 +44,7 @@ TEST_F(HttpEntryTest, TheNextHeadHasATimeoutAndTheTimeBetweenIsLonger) {
   EXPECT_FALSE(client.is_over());
   client.send("GET");
   ASSERT_TRUE(run_until([&] { return client.is_over(); }));
+  EXPECT_FALSE(client.is_reset) << "its last answer may be on the way";
 }
 
 TEST_F(HttpEntryTest, ABodyThatIsOnlyReadOverHasATimeout) {
@@ -62,6 +64,7 @@ class SlowClientTest : public HttpEntryTest {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int few_bytes = 4096;
     EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few_bytes, sizeof few_bytes), 0);
+    EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &few_bytes, sizeof few_bytes), 0);
     return RawClient(entry->port(), fd);
   }
   // Until the kernel takes no more of them: the last ones wait in the entry.
@@ -72,6 +75,15 @@ class SlowClientTest : public HttpEntryTest {
       sent_bytes += piece.size();
       ASSERT_LT(sent_bytes, 64u << 20);
     } while (run_until([&] { return far().unsent.empty() && loop().pool()->live_count == 0; }, 100'000));
+  }
+  // An answer that is complete, and of which the last bytes wait.
+  void answer_until_it_waits(RawClient& client) {
+    client.send(get("a"));
+    ASSERT_TRUE(run_until([&] { return streams_count() == 1; }));
+    far().answer(tmesh_open_accept());
+    far().send(wire("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n"));
+    send_until_it_waits(wire("4000\n"), wire("\n"));
+    far().send(wire("0\n\n"));
   }
   std::size_t sent_bytes = 0;
 };
@@ -107,16 +119,64 @@ TEST_F(SlowClientTest, TheTimeBetweenRequestsBeginsWhenTheAnswerIsWritten) {
   make();
   const std::size_t before = loop().timer_count();
   RawClient client = slow_client();
-  client.send(get("a"));
-  ASSERT_TRUE(run_until([&] { return streams_count() == 1; }));
-  far().answer(tmesh_open_accept());
-  far().send(wire("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n"));
-  send_until_it_waits(wire("4000\n"), wire("\n"));
-  far().send(wire("0\n\n"));
+  answer_until_it_waits(client);
   run_for(50'000);
   EXPECT_EQ(loop().timer_count(), before);
   ASSERT_TRUE(run_until([&] { return client.pump().received.ends_with("\r\n0\r\n\r\n"); }));
   ASSERT_TRUE(run_until([&] { return loop().timer_count() == before + 1; }));
+}
+
+// What is written late was another stream's: nothing of it is credited to the next.
+TEST_F(SlowClientTest, CreditGoesToTheStreamTheBytesCameFrom) {
+  make();
+  RawClient client = slow_client();
+  answer_until_it_waits(client);
+  client.send(get("b"));
+  ASSERT_TRUE(run_until([&] { return streams_count() == 2; }));
+  far().answer(tmesh_open_accept());
+  ASSERT_TRUE(run_until([&] { return entry->stats().opens_count == 2; }));
+  far().send(wire("HTTP/1.1 200 OK\nContent-Length: 9\n\n") + "part");
+  ASSERT_TRUE(run_until([&] { return client.pump().received.ends_with("part"); }));
+  const tmesh_recv_window& window = TMESH_CONTAINER(opener.mux->all.prev, tmesh_stream, in_all)->recv;
+  EXPECT_EQ(window.credit_bytes + window.consumed_bytes, window.size_bytes);
+}
+
+TEST_F(SlowClientTest, ASwitchedStreamThatBreaksBeforeTheTunnelBeginsEndsTheClient) {
+  make();
+  RawClient client = slow_client();
+  answer_until_it_waits(client);
+  client.send(wire("GET http://a/ HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: websocket\n\n"));
+  ASSERT_TRUE(run_until([&] { return far().received.ends_with("Connection: Upgrade\r\n\r\n"); }));
+  far().send(wire("HTTP/1.1 101 x\nUpgrade: websocket\nConnection: Upgrade\n\n"));
+  ASSERT_TRUE(run_until([&] { return tmesh_stream_all_written(far().stream); }));
+  run_for(20'000);
+  EXPECT_EQ(entry->locals_count(), 1u);
+  far().release();
+  ASSERT_TRUE(run_until([&] { return entry->locals_count() == 0; }));
+}
+
+// Requirement G1: what waits outside of queues counts as well, and can be a quarter of the memory.
+TEST_F(HttpEntryTest, HeadsUnderWayCountTowardsTheMemoryBudget) {
+  make();
+  const tmesh_pool& pool = *loop().pool();
+  const std::string value(60'000, 'x');
+  const std::size_t held_bytes =
+      std::string_view("http://a/X").size() + value.size() + sizeof(tmesh::http::Header);
+  const std::size_t fitting_count = pool.budget_count * TMESH_BLOCK_BYTES / 4 / held_bytes;
+  std::vector<RawClient> slow;
+  for (std::size_t i = 1; i <= fitting_count; i++) {
+    slow.emplace_back(entry->port());
+    slow.back().send("GET http://a/ HTTP/1.1\r\nX: " + value);
+    const std::size_t blocks = (i * held_bytes + TMESH_BLOCK_BYTES - 1) / TMESH_BLOCK_BYTES;
+    ASSERT_TRUE(run_until([&] { return entry->locals_count() == i && pool.live_count == blocks; }));
+  }
+  slow.emplace_back(entry->port());
+  slow.back().send("GET http://a/ HTTP/1.1\r\nX: " + value);
+  ASSERT_TRUE(run_until([&] { return slow.back().is_over(); })) << "there is no memory for it";
+  EXPECT_FALSE(slow.front().is_over());
+  slow.clear();
+  ASSERT_TRUE(run_until([&] { return entry->locals_count() == 0; }));
+  EXPECT_EQ(pool.live_count, 0u);
 }
 
 // LESSONS P-I8.

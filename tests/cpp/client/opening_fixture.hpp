@@ -92,6 +92,12 @@ class OpeningTest : public PoolsTest {
   void arrive(std::size_t count, std::size_t n = 0) {
     ASSERT_TRUE(run_until([&] { return server.peer(n).streams.size() == count; }));
   }
+  // Of two, the one that got the only open.
+  std::size_t first_peer() {
+    EXPECT_TRUE(
+        run_until([&] { return server.peer(0).streams.size() + server.peer(1).streams.size() == 1; }));
+    return server.peer(0).streams.empty() ? 1 : 0;
+  }
   // Its open goes to the silent link (up_raw_and_good) and is hedged; the second try has arrived.
   void race(User& user) {
     user.start();

@@ -102,6 +102,21 @@ TEST_F(OpeningTest, TheEndOfBothIsAgentUnavailable) {
   expect_counts(0, 0);
 }
 
+TEST_F(OpeningTest, AThirdLinkIsTriedWhenBothAreGoneAndNobodyHasWon) {
+  up_raw_and_good();
+  User user(*this);
+  race(user);
+  config.connections.min_count = config.connections.max_count = 3;
+  pools->use_settings(config.connections);
+  answer(2);
+  server.peers[0]->transport = {};
+  server.peers[1]->link = {};
+  arrive(1, 2);
+  far(2).answer(tmesh_open_accept());
+  ASSERT_TRUE(run_until([&] { return user.stream != nullptr; }));
+  expect_counts(0, 0);
+}
+
 TEST_F(OpeningTest, ARaceThatNobodyWinsTimesOutAndBothAreReset) {
   up_raw_and_good();
   User user(*this);
@@ -136,6 +151,7 @@ TEST_F(OpeningTest, AnOpenThatTheSecondCannotServeIsRepeatedAsLegacy) {
 
 TEST_F(OpeningTest, EarlyBytesOfARaceGoToTheWinnerAlone) {
   up_raw_and_good();
+  raw->config.has_early_data = true;
   User user(*this);
   race(user);
   user.send("once");

@@ -87,6 +87,22 @@ TEST_F(OpeningTest, ALinkThatIsOnItsWayIsWaitedFor) {
   ASSERT_TRUE(run_until([&] { return far().received == "early"; }));
 }
 
+TEST_F(OpeningTest, AnOpenThatWaitedForItsLinkHasAllOfItsTime) {
+  make();
+  pools->start();
+  User user(*this);
+  user.start();
+  timers.advance(settings.link_wait_us - 1);
+  answer(0);
+  arrive(1);
+  timers.advance(settings.open_timeout_us - 1);
+  settle();
+  EXPECT_FALSE(user.result.has_value());
+  EXPECT_EQ(server.peer(0).streams.size(), 1u);
+  timers.advance(1);
+  EXPECT_TRUE(user.is(TMESH_STAGE_RELAY, TMESH_OPEN_TIMEOUT));
+}
+
 TEST_F(OpeningTest, AWaitThatIsGivenUpIsForgotten) {
   make();
   pools->start();
@@ -120,6 +136,112 @@ TEST_F(OpeningTest, OneThatIsDestroyedResetsItsStream) {
   }
   ASSERT_TRUE(run_until([&] { return far().over.has_value(); }));
   timers.advance(100'000'000);
+}
+
+// --- the link goes before the answer ---
+
+// Requirement J3: "agent unavailable" is for when there is no link.
+TEST_F(OpeningTest, AnOpenWhoseLinkGoesBeforeAnyAnswerIsRepeatedOnAnotherOne) {
+  up(2, 2);
+  User user(*this);
+  user.start();
+  const std::size_t first = first_peer();
+  const std::size_t second = 1 - first;
+  timers.advance(settings.open_timeout_us - 1);
+  server.peers[first]->link = {};
+  arrive(1, second);
+  EXPECT_STREQ(far(second).open.target_host, "target");
+  EXPECT_FALSE(user.result.has_value());
+  EXPECT_EQ(pools->stats().hedges_count, 0u);
+  far(second).answer(tmesh_open_accept());
+  ASSERT_TRUE(run_until([&] { return user.stream != nullptr; }));
+  tmesh_stream_write(user.stream, "hello", 5);
+  ASSERT_TRUE(run_until([&] { return far(second).received == "hello"; }));
+}
+
+TEST_F(OpeningTest, ARepeatedOpenHasWhatIsLeftOfItsTime) {
+  up(2, 2);
+  User user(*this);
+  user.start();
+  const std::size_t first = first_peer();
+  timers.advance(settings.open_timeout_us - 1);
+  server.peers[first]->link = {};
+  arrive(1, 1 - first);
+  timers.advance(1);
+  EXPECT_TRUE(user.is(TMESH_STAGE_RELAY, TMESH_OPEN_TIMEOUT));
+  ASSERT_TRUE(run_until([&] { return far(1 - first).over.has_value(); }));
+}
+
+TEST_F(OpeningTest, AnOpenIsRepeatedOnce) {
+  up(3, 3);
+  User user(*this);
+  user.goes = true;
+  user.start();
+  std::set<std::size_t> left{0, 1, 2};
+  for (int links = 2; links > 0; links--) {
+    std::size_t at = 3;
+    ASSERT_TRUE(run_until([&] {
+      for (const std::size_t n : left) {
+        if (!server.peer(n).streams.empty()) at = n;
+      }
+      return at != 3;
+    }));
+    left.erase(at);
+    server.peers[at]->link = {};
+  }
+  ASSERT_TRUE(run_until([&] { return user.result.has_value(); }));
+  EXPECT_TRUE(user.is(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE));
+  EXPECT_TRUE(server.peer(*left.begin()).streams.empty());
+}
+
+TEST_F(OpeningTest, WithoutAnotherLinkTheEndOfItsLinkIsAgentUnavailable) {
+  up();
+  User user(*this);
+  user.start();
+  arrive(1);
+  server.peers[0]->link = {};
+  ASSERT_TRUE(run_until([&] { return user.result.has_value(); }));
+  EXPECT_TRUE(user.is(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE));
+  EXPECT_TRUE(user.result->retryable);
+}
+
+// The target must not see them twice; those that were only kept nobody saw.
+TEST_F(OpeningTest, AnOpenWhoseEarlyBytesLeftIsNotRepeated) {
+  for (const bool goes_early : {false, true}) {
+    server.peers.clear();
+    up(2, 2);
+    if (goes_early) {
+      acknowledge(0);
+      acknowledge(1);
+    }
+    User user(*this);
+    user.start("early");
+    const std::size_t first = first_peer();
+    server.peers[first]->link = {};
+    if (goes_early) {
+      ASSERT_TRUE(run_until([&] { return user.result.has_value(); }));
+      EXPECT_TRUE(user.is(TMESH_STAGE_SELECTION, TMESH_OPEN_AGENT_OFFLINE));
+      settle();
+      EXPECT_TRUE(server.peer(1 - first).streams.empty());
+    } else {
+      arrive(1, 1 - first);
+      far(1 - first).answer(tmesh_open_accept());
+      ASSERT_TRUE(run_until([&] { return far(1 - first).received == "early"; }));
+    }
+  }
+}
+
+// Its answer is a refusal of this open, whatever the links are.
+TEST_F(OpeningTest, AnOpenThatTheServerResetsIsNotRepeated) {
+  up(2, 2);
+  User user(*this);
+  user.start();
+  const std::size_t first = first_peer();
+  far(first).release();
+  ASSERT_TRUE(run_until([&] { return user.result.has_value(); }));
+  EXPECT_TRUE(user.is(TMESH_STAGE_PROTOCOL, TMESH_OPEN_INTERNAL_ERROR));
+  settle();
+  EXPECT_TRUE(server.peer(1 - first).streams.empty());
 }
 
 // --- remote validation ---

@@ -68,6 +68,29 @@ TEST_F(ValidatorTest, TooManyLookupsAreANoThatIsNotKept) {
   EXPECT_EQ(validator->stats().coalesced_count, 1u) << "joining needs no place";
 }
 
+TEST_F(ValidatorTest, AKeptConnectionThatEndsJustThenIsNoAnswer) {
+  ASSERT_TRUE(decide(200));
+  ValidationRequest request = question();
+  request.target_port = 1;
+  Ask& made = ask(request);
+  ASSERT_TRUE(has_question(0, 2));
+  service.peer(0).transport = {};
+  ASSERT_TRUE(has_question(1, 1)) << "asked once more";
+  answer(made, 200, 1);
+  EXPECT_TRUE(made.is_allowed);
+}
+
+TEST_F(ValidatorTest, WhatCannotBeAskedIsANoEachTime) {
+  ValidationRequest request = question();
+  request.url = "https://127.0.0.1:1/";  // and there are no certificates
+  for (int i = 0; i < 3; i++) {
+    Ask& made = ask(request);
+    timers.advance(0);
+    EXPECT_EQ(made.count, 1);
+    EXPECT_FALSE(made.is_allowed);
+  }
+}
+
 TEST_F(ValidatorTest, AnotherConfigurationForgetsEverythingAndEndsIdleConnections) {
   const auto changes = {
       +[](config::ClientConfig& c) { c.tunnels[0].auth_url += "2"; },
@@ -178,18 +201,24 @@ TEST_F(TlsValidatorTest, ACertificateForAnotherNameIsANo) {
   validator.reset();
 }
 
-TEST_F(TlsValidatorTest, AConfigurationThatCannotBeUsedLeavesTheOldOne) {
-  ASSERT_TRUE(decide(200));
-  config::ClientConfig bad = config;
-  bad.remote_validation.ca_file = "/nonexistent/ca.pem";
-  const auto refused = validator->configure(bad);
+TEST_F(TlsValidatorTest, CertificatesThatCannotBeReadAreAProblem) {
+  config.remote_validation.ca_file = "/nonexistent/ca.pem";
+  const auto refused = RemoteValidator::make_tls(config);
   ASSERT_FALSE(refused.has_value());
   EXPECT_TRUE(refused.error().starts_with("client.remote_validation: CA file /nonexistent/ca.pem"))
       << refused.error();
+  config.tunnels[0].auth_url = "http://127.0.0.1:1/";
+  EXPECT_TRUE(RemoteValidator::make_tls(config).has_value()) << "nobody asks for them";
+}
+
+// Renewed certificates count for the next question, also where nothing else has changed.
+TEST_F(TlsValidatorTest, AReloadEndsConnectionsThatWereMadeWithOlderCertificates) {
+  ASSERT_TRUE(decide(200));
+  configure();
   EXPECT_TRUE(is_known_yes());
   ValidationRequest request = question();
   request.target_port = 1;
-  EXPECT_TRUE(decide(request, 200));
+  EXPECT_TRUE(decide(request, 200, 1)) << "over a new connection";
 }
 
 // A dial that is under way borrows the certificates.

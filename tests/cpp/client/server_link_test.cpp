@@ -259,6 +259,27 @@ TEST_F(ServerLinkTest, ConfiguredWindowViolationsEndTheLink) {
   ASSERT_TRUE(run_until([&] { return peer.is_eof || peer.down.has_value(); }));
 }
 
+// LESSONS R13, client.stream.inbound_buffer_bytes: what a stream without windows may have waiting.
+TEST_F(ServerLinkTest, TheConfiguredInboundBufferBoundsALegacyStream) {
+  config.inbound_buffer_bytes = 65'536;
+  start();
+  auto& peer = server.last();
+  peer.reply(peer.switching(""));
+  ASSERT_TRUE(run_until([&] { return refusal("") != TMESH_E_CLOSED; }));
+  unsigned seen = 0;
+  tmesh_stream* const stream = link->open(request_for("target", 443), false)->stream;
+  tmesh_stream_attach(
+      stream, &seen, [](void* to, tmesh_stream*, unsigned events) { *static_cast<unsigned*>(to) |= events; });
+  const std::string block(32'768, 'x');
+  peer.reply(test::raw_frame(TMESH_FRAME_DATA, block, 1) + test::raw_frame(TMESH_FRAME_DATA, block, 1));
+  ASSERT_TRUE(run_until([&] { return stream->in.len_bytes == 65'536; }));
+  EXPECT_EQ(seen & TMESH_STREAM_EV_OVER, 0u);
+  peer.reply(test::raw_frame(TMESH_FRAME_DATA, "x", 1));
+  ASSERT_TRUE(run_until([&] { return (seen & TMESH_STREAM_EV_OVER) != 0; }));
+  EXPECT_EQ(refusal(), TMESH_OK) << "that stream only";
+  tmesh_stream_release(stream);
+}
+
 // LESSONS P-E1: the peer's kernel takes everything, and nobody answers.
 TEST_F(ServerLinkTest, AnOpenNobodyAnswersOnASilentLinkIsAskedAbout) {
   identity.life = {0, 0, 0, 20'000, 0, 100'000};

@@ -212,6 +212,19 @@ TEST_F(UdpAssociationsTest, AnEndThatNobodyAnswersIsReset) {
   EXPECT_EQ(pair.opener.count_of(TMESH_FRAME_RESET), 1u);
 }
 
+TEST_F(UdpAssociationsTest, BeyondTheLimitTheStreamThatLingersForLongestIsReset) {
+  for (unsigned n = 0; n < UdpAssociations::kMax; n++) send(n);
+  timers.advance(kIdle_us);
+  ASSERT_EQ(table->lingering_count(), UdpAssociations::kMax);
+  send(9'999);
+  send(9'998);
+  table->finish();
+  EXPECT_EQ(table->lingering_count(), UdpAssociations::kMax);
+  pump();
+  EXPECT_EQ(pair.opener.count_of(TMESH_FRAME_RESET), 2u);
+  EXPECT_TRUE(far[0]->is_over && far[1]->is_over);
+}
+
 TEST_F(UdpAssociationsTest, SilenceIsNoticedInTimeWhileAnotherStreamLingers) {
   idle_us = UdpAssociations::kLinger_us / 10;
   make();
@@ -338,6 +351,8 @@ TEST_F(UdpAssociationsTest, RestsGrowToALimitAndAreShortAgainAfterAnAnswer) {
     timers.advance(rest_us);
     send(1);
   }
+  timers.advance(UdpAssociation::kRestMax_us);
+  send(1);  // refused once more: the rest does not grow
   const unsigned opens = opener.opens;
   timers.advance(UdpAssociation::kRestMax_us - 1);
   send(1);

@@ -39,13 +39,17 @@ class ValidatorTest : public net::LoopTest {
     config.tunnels.emplace_back().auth_url = url =
         "http://127.0.0.1:" + std::to_string(service.port()) + "/ask";
     validator.emplace(loop(), timers, *dialer);
-    EXPECT_TRUE(validator->configure(config).has_value());
+    configure();
   }
   ~ValidatorTest() override {
     for (Ask& ask : asks) ask.ticket.cancel();
     validator.reset();
   }
-  void configure() { ASSERT_TRUE(validator->configure(config).has_value()); }
+  void configure() {
+    auto tls = RemoteValidator::make_tls(config);
+    ASSERT_TRUE(tls.has_value()) << tls.error();
+    validator->configure(config, std::move(*tls));
+  }
 
   ValidationRequest question() const {
     ValidationRequest out;
