@@ -36,13 +36,42 @@ uint32_t AgentPool::free_number() const {
 }
 
 void AgentPool::start() {
+  is_running_ = true;
   for (const auto& slot : slots_) slot->start();
+  plan_evaluation();
+}
+
+void AgentPool::plan_evaluation() {
+  evaluation_.cancel();
   if (settings_.max_count == settings_.min_count) return;
   evaluation_ =
       timers_.after(settings_.evaluation_interval_us, Delegate<void()>::bind<&AgentPool::evaluate>(this));
 }
 
+void AgentPool::use_settings(const config::PoolSettings& settings) {
+  settings_ = settings;
+  if (!is_running_) return;
+  fit();
+  plan_evaluation();
+}
+
+void AgentPool::fit() {
+  auto count = static_cast<uint64_t>(
+      std::ranges::count_if(slots_, [](const auto& slot) { return !slot->is_retiring(); }));
+  for (; count < settings_.min_count; count++) add().start();
+  for (; count > settings_.max_count; count--) {
+    take_loads();
+    retire(slot_to_end(links_), "settings");
+  }
+}
+
+void AgentPool::take_loads() {
+  links_.clear();
+  for (const auto& slot : slots_) links_.push_back(slot->load());
+}
+
 void AgentPool::drain() {
+  is_running_ = false;
   evaluation_.cancel();
   sweep_.cancel();
   for (const auto& slot : slots_) slot->drain();
@@ -55,12 +84,10 @@ std::size_t AgentPool::streams_count() const {
 }
 
 void AgentPool::evaluate() {
-  evaluation_ =
-      timers_.after(settings_.evaluation_interval_us, Delegate<void()>::bind<&AgentPool::evaluate>(this));
+  plan_evaluation();
   PoolLoad load;
-  links_.clear();
+  take_loads();
   for (const auto& slot : slots_) {
-    links_.push_back(slot->load());
     load.pending_dials_count += slot->pending_dials_count();
     shared_.samples.dial_waited(slot->oldest_dial_wait_us());
   }
@@ -87,10 +114,14 @@ void AgentPool::act(const Decision& decision) {
     log::info("pool_grow", {{"slot", slot.number()}, {"reason", reason}, {"slots", slots_.size()}});
     return slot.start();
   }
+  retire(decision.slot, reason);
+}
+
+void AgentPool::retire(uint32_t number, const char* reason) {
   const auto found =
-      std::ranges::find_if(slots_, [&](const auto& slot) { return slot->number() == decision.slot; });
+      std::ranges::find_if(slots_, [number](const auto& slot) { return slot->number() == number; });
   AgentSlot& slot = **found;
-  log::info("pool_shrink", {{"slot", slot.number()}, {"reason", reason}, {"streams", slot.streams_count()}});
+  log::info("pool_shrink", {{"slot", number}, {"reason", reason}, {"streams", slot.streams_count()}});
   slot.retire();
   if (!sweep_.active()) {
     sweep_ = timers_.after(kSweepEvery_us, Delegate<void()>::bind<&AgentPool::sweep>(this));

@@ -36,6 +36,9 @@ class AgentPool {
   AgentPool& operator=(const AgentPool&) = delete;
 
   void start();
+  // New bounds hold at once: slots are added, or end as above, however many those are. The
+  // rest from the next evaluation on.
+  void use_settings(const config::PoolSettings& settings);
   // No new streams, no new links; streams that run go on.
   void drain();
   std::size_t streams_count() const;
@@ -45,6 +48,10 @@ class AgentPool {
 
  private:
   AgentSlot& add();
+  void fit();
+  void plan_evaluation();
+  void take_loads();
+  void retire(uint32_t number, const char* reason);
   void evaluate();
   void act(const Decision& decision);
   void sweep();
@@ -56,13 +63,14 @@ class AgentPool {
   const AgentIdentity& identity_;
   AgentShared& shared_;
   const Policy& policy_;
-  const config::PoolSettings settings_;
+  config::PoolSettings settings_;
   std::vector<std::unique_ptr<AgentSlot>> slots_;
-  std::vector<LinkLoad> links_;  // of the last evaluation; its memory is reused
+  std::vector<LinkLoad> links_;  // of the last look; its memory is reused
   ControllerMemory memory_;
   Ticket evaluation_;
   Ticket sweep_;
   Stats stats_;
+  bool is_running_ = false;  // started, and not to stop
 };
 
 }  // namespace tmesh::agent

@@ -120,10 +120,11 @@ class App {
     report_links(*pool_, report);
   }
 
-  // None: the links' own, if they have one.
+  // None: the links' own, if that trusts the same.
   void use_targets_tls(std::optional<net::TlsContext> tls) {
     target_tls_ = std::move(tls);
-    shared_.target_tls = target_tls_ ? &*target_tls_ : tls_ ? &*tls_ : nullptr;
+    const bool is_shared = tls_ && config_.streams.tls_ca_file == config_.server.ca_file;
+    shared_.target_tls = target_tls_ ? &*target_tls_ : is_shared ? &*tls_ : nullptr;
   }
 
   // What was opened before keeps what it was opened with.
@@ -133,8 +134,15 @@ class App {
     log::configure(config_.log.level, config_.log.format);
     policy_ = Policy(config_.policy.allow, config_.policy.deny);
     shared_.ceiling.set_max(config_.streams.active_max);
-    if (tls_ && fresh.tls.links) *tls_ = std::move(*fresh.tls.links);
-    use_targets_tls(std::move(fresh.tls.targets));
+    pool_->use_settings(config_.connections);
+    std::optional<net::TlsContext> targets = std::move(fresh.tls.targets);
+    if (tls_ && fresh.tls.links) {
+      *tls_ = std::move(*fresh.tls.links);
+    } else if (!targets) {
+      // The links that this was made for, too, are wss:// only after a restart.
+      targets = std::move(fresh.tls.links);
+    }
+    use_targets_tls(std::move(targets));
     log::info("config_reloaded");
   }
 

@@ -28,8 +28,6 @@ struct Links {
   std::size_t most_streams_count = 0;
   uint64_t worst_rtt_us = 0;
   uint32_t pressure_percent = 0;
-  uint32_t highest_slot = 0;
-  uint32_t highest_away = 0;  // of those that are not ready; 0 = all are
 };
 
 Links summary_of(std::span<const LinkLoad> links) {
@@ -40,12 +38,8 @@ Links summary_of(std::span<const LinkLoad> links) {
       continue;
     }
     out.running_count++;
-    out.highest_slot = std::max(out.highest_slot, link.slot);
     out.most_streams_count = std::max(out.most_streams_count, streams_of(link));
-    if (!link.is_ready) {
-      out.highest_away = std::max(out.highest_away, link.slot);
-      continue;
-    }
+    if (!link.is_ready) continue;
     out.ready_count++;
     out.least_streams_count = std::min(out.least_streams_count, streams_of(link));
     if (streams_of(link) > 0) out.worst_rtt_us = std::max(out.worst_rtt_us, link.rtt_us);
@@ -81,12 +75,23 @@ const char* scale_reason_name(ScaleReason reason) {
   return kNames[std::to_underlying(reason)];
 }
 
+uint32_t slot_to_end(std::span<const LinkLoad> links) {
+  const LinkLoad* found = nullptr;
+  for (const LinkLoad& link : links) {
+    if (link.is_retiring) continue;
+    const auto key = [](const LinkLoad& l) { return std::pair(!l.is_ready, l.slot); };
+    if (found == nullptr || key(link) > key(*found)) found = &link;
+  }
+  return found == nullptr ? 0 : found->slot;
+}
+
 Evaluation evaluate(const config::PoolSettings& settings, const PoolLoad& load,
                     const ControllerMemory& before, uint64_t now_us) {
   const Links links = summary_of(load.links);
   Evaluation out{{}, before};
   out.memory.above = signals_of(load, links, settings);
-  out.memory.was_low = out.memory.above == 0 && links.most_streams_count < settings.low_watermark_count;
+  out.memory.was_low = links.ready_count > 0 && out.memory.above == 0 &&
+                       links.most_streams_count < settings.low_watermark_count;
   if (before.has_changed && now_us - before.changed_us < settings.cooldown_us) return out;
 
   const uint32_t twice_above = out.memory.above & before.above;
@@ -98,8 +103,7 @@ Evaluation evaluate(const config::PoolSettings& settings, const PoolLoad& load,
     out.decision = {ScaleAction::grow, static_cast<ScaleReason>(std::countr_zero(twice_above)), 0};
   } else if (out.memory.was_low && before.was_low && links.running_count > settings.min_count &&
              links.retiring_count < kRetiringMax) {
-    out.decision = {ScaleAction::shrink, ScaleReason::low_load,
-                    links.highest_away != 0 ? links.highest_away : links.highest_slot};
+    out.decision = {ScaleAction::shrink, ScaleReason::low_load, slot_to_end(load.links)};
   }
   if (out.decision.action != ScaleAction::none) out.memory = {0, false, true, now_us};
   return out;

@@ -9,7 +9,8 @@
 // should be there is there, and neither `max` nor the server's ceiling is reached. One less,
 // when all links were below low_watermark in two evaluations running, no signal stands and
 // there are more than `min`: the one with the highest number, of those that are not ready if
-// there are any, because the ready one may be all the agent has. A change forgets what was
+// there are any, because the ready one may be all the agent has. While no link is ready none is
+// taken away: an outage says nothing about the load. A change forgets what was
 // seen, so the next one needs two evaluations of the pool as it then is.
 //
 // What a signal means here, and why:
@@ -104,6 +105,10 @@ struct Evaluation {
   Decision decision;
   ControllerMemory memory;
 };
+
+// Which link to end, of those that do not end already: the highest number of those that are
+// not ready, or else of all. 0 when there is none.
+uint32_t slot_to_end(std::span<const LinkLoad> links);
 
 // now_us never goes back between evaluations.
 Evaluation evaluate(const config::PoolSettings& settings, const PoolLoad& load,

@@ -9,6 +9,7 @@ void take_live(config::AgentConfig& running, config::AgentConfig&& fresh) {
   // New links show the new token and trust the new certificates.
   running.token = std::move(fresh.token);
   running.server.ca_file = std::move(fresh.server.ca_file);
+  running.connections = fresh.connections;
   const auto resolver = running.streams.resolver;
   running.streams = std::move(fresh.streams);
   running.streams.resolver = resolver;

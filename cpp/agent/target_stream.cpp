@@ -31,7 +31,8 @@ void TargetStream::start(DialExecutor& executor, const tmesh_open_stream& open) 
     return refuse(tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_UNSUPPORTED_CAPABILITY, false));
   }
   if (open.is_target_https) {
-    server_name_ = open.tls_server_name[0] != '\0' ? open.tls_server_name : open.target_host;
+    tls_ = std::make_unique<Tls>();
+    tls_->server_name = open.tls_server_name[0] != '\0' ? open.tls_server_name : open.target_host;
   }
   auto dial = executor.submit(open.target_host, open.target_port,
                               DialExecutor::Done::bind<&TargetStream::on_dialed>(this), is_datagram_);
@@ -44,7 +45,7 @@ void TargetStream::on_dialed(const DialOutcome& outcome) {
   context_.samples.dial_waited(outcome.queue_us);
   if (!outcome.result.accepted) return refuse(outcome.result);
   if (is_datagram_) return start_datagrams(outcome.fd);
-  if (!server_name_.empty()) return start_tls(outcome.fd);
+  if (tls_ != nullptr) return start_tls(outcome.fd);
   auto tcp = net::Tcp::open(context_.loop, outcome.fd, silent_);
   if (!tcp) return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_INTERNAL_ERROR, true));
   start_flow<session::TcpFlow>(std::move(*tcp));
@@ -78,26 +79,30 @@ void TargetStream::start_tls(int fd) {
     ::close(fd);
     return refuse(tmesh_open_refuse(TMESH_STAGE_PROTOCOL, TMESH_OPEN_UNSUPPORTED_CAPABILITY, false));
   }
-  auto tls = net::TlsSocket::connect(context_.loop, fd, *context, server_name_.c_str(),
+  auto tls = net::TlsSocket::connect(context_.loop, fd, *context, tls_->server_name.c_str(),
                                      net::TlsSocket::Ready::bind<&TargetStream::on_tls_ready>(this));
   if (!tls) return refuse(open_result_of(tls.error().code, false));
-  tls_ = std::move(*tls);
+  tls_->socket = std::move(*tls);
   const uint64_t spent_us = context_.timers.now_us() - started_us_;
   const uint64_t limit_us = context_.settings.open_timeout_us;
   const uint64_t left_us = limit_us - std::min(limit_us, spent_us);
-  tls_deadline_ =
+  tls_->deadline =
       context_.timers.after(left_us, Delegate<void()>::bind<&TargetStream::on_tls_deadline>(this));
 }
 
 void TargetStream::on_tls_ready(tmesh_status status) {
-  tls_deadline_.cancel();
-  if (tmesh_is_ok(status)) return start_flow<session::TlsFlow>(std::move(tls_));
+  tls_->deadline.cancel();
+  if (tmesh_is_ok(status)) {
+    net::TlsSocket socket = std::move(tls_->socket);
+    tls_.reset();
+    return start_flow<session::TlsFlow>(std::move(socket));
+  }
   log::debug("target_tls_failed", {{"reason", tmesh_code_name(status.code)}});
   refuse(open_result_of(status.code, false));
 }
 
 void TargetStream::on_tls_deadline() {
-  tls_deadline_.release();
+  tls_->deadline.release();
   refuse(open_result_of(TMESH_E_TIMEOUT, false));
 }
 

@@ -50,6 +50,12 @@ class TargetStream {
   std::list<std::unique_ptr<TargetStream>>::iterator place;  // in the owner's list
 
  private:
+  struct Tls {
+    std::string server_name;
+    net::TlsSocket socket;  // during its handshake
+    Ticket deadline;
+  };
+
   void on_dialed(const DialOutcome& outcome);
   void start_datagrams(int fd);
   void on_datagrams_done();
@@ -72,10 +78,8 @@ class TargetStream {
   uint64_t started_us_ = 0;
   uint64_t first_byte_us_ = 0;
   bool is_datagram_ = false;
-  std::string server_name_;  // of an https target; empty otherwise
   Ticket dial_;
-  Ticket tls_deadline_;
-  net::TlsSocket tls_;                    // during its handshake
+  std::unique_ptr<Tls> tls_;              // of an https target, until it is connected
   std::unique_ptr<UdpTarget> datagrams_;  // instead of a flow
   std::variant<std::monostate, session::TcpFlow, session::TlsFlow> flow_;
 

@@ -38,7 +38,7 @@ class UdpTarget final : private net::UdpHandler {
   UdpTarget(const UdpTarget&) = delete;
   UdpTarget& operator=(const UdpTarget&) = delete;
 
-  // Sends what waited in the stream, which is open by now. May call done.
+  // Sends what waited in the stream, which is open by now.
   void start() { pump(); }
   uint64_t sent_count() const { return sent_count_; }
   uint64_t received_count() const { return received_count_; }

@@ -290,10 +290,50 @@ TEST_F(AgentPoolTest, ALostLinkComesBackInItsPlace) {
   EXPECT_TRUE(pool->slots()[0]->load().is_ready && pool->slots()[1]->load().is_ready);
 }
 
+TEST_F(AgentPoolTest, NewBoundsHoldAtOnce) {
+  config.connections.min_count = config.connections.max_count = 1;
+  start();
+  config.connections.min_count = config.connections.max_count = 3;
+  pool->use_settings(config.connections);
+  EXPECT_EQ(numbers(), (std::vector<uint32_t>{1, 2, 3}));
+  timers.advance(0);
+  accept(take(1));
+  accept(take(2));
+  const auto is_running = [&](std::size_t n) {
+    return pool->slots()[n]->load().is_ready && !pool->slots()[n]->is_retiring();
+  };
+  EXPECT_TRUE(is_running(0) && is_running(1) && is_running(2));
+  config.connections.min_count = 1;
+  config.connections.max_count = 2;
+  pool->use_settings(config.connections);
+  EXPECT_TRUE(is_running(0) && is_running(1));
+  EXPECT_TRUE(pool->slots()[2]->is_retiring());
+  timers.advance(AgentSlot::kLinger_us);
+  EXPECT_EQ(numbers(), (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(decided(ScaleReason::low_load), 0u) << "nothing was evaluated";
+}
+
+TEST_F(AgentPoolTest, AFixedPoolThatMayGrowIsLookedAtAndTheOtherWayRound) {
+  config.connections.max_count = 1;
+  start();
+  config.connections.max_count = 3;
+  pool->use_settings(config.connections);
+  load(server.peer(0), 2);
+  evaluate(2);
+  EXPECT_EQ(numbers(), (std::vector<uint32_t>{1, 2}));
+  timers.advance(0);
+  accept(take(1));
+  config.connections.min_count = config.connections.max_count = 2;
+  pool->use_settings(config.connections);
+  EXPECT_EQ(timers.count(), 0u) << "a fixed pool has nothing to evaluate";
+}
+
 TEST_F(AgentPoolTest, ADrainStopsTheLookingToo) {
   start();
   load(server.peer(0), 2);
   pool->drain();
+  config.connections.min_count = 2;
+  pool->use_settings(config.connections);
   evaluate(5);
   EXPECT_EQ(numbers().size(), 1u);
   EXPECT_EQ(pool->streams_count(), 2u);

@@ -325,6 +325,31 @@ TEST_F(AgentSlotTest, ConfiguredWindowViolationsEndTheLink) {
   ASSERT_TRUE(run_until([&] { return dialer.targets.running().empty() && slot->current_mux() == nullptr; }));
 }
 
+// LESSONS R13, agent.streams.inbound_buffer_bytes: what a stream without windows may have waiting.
+TEST_F(AgentSlotTest, TheConfiguredInboundBufferBoundsALegacyStream) {
+  config.streams.inbound_buffer_bytes = 65'536;
+  make();
+  slot->start();
+  timers.advance(0);
+  ASSERT_TRUE(run_until([&] { return server.has_request(0); }));
+  Peer& peer = server.peer(0);
+  peer.reply(peer.switching(""));
+  for (uint32_t id = 1; id <= 2; id++) {
+    peer.reply(test::raw_frame(TMESH_FRAME_OPEN_STREAM,
+                               R"({"protocol":"tcp","target_host":"a","target_port":80})", id, 0));
+  }
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
+  const std::string block(32'768, 'x');
+  const std::string full =
+      test::raw_frame(TMESH_FRAME_DATA, block, 1) + test::raw_frame(TMESH_FRAME_DATA, block, 1);
+  peer.reply(full + test::raw_frame(TMESH_FRAME_DATA, block, 2));
+  const tmesh_mux& mux = *slot->current_mux();
+  ASSERT_TRUE(run_until([&] { return mux.stats.data_bytes_in == 3 * block.size(); }));
+  EXPECT_EQ(dialer.targets.running().size(), 2u);
+  peer.reply(test::raw_frame(TMESH_FRAME_DATA, "x", 1));
+  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 1; })) << "that stream only";
+}
+
 TEST_F(AgentSlotTest, ALostLinkDoesNotCutWhatItsServerHadFinished) {
   start();
   Peer& peer = server.peer(0);

@@ -299,6 +299,25 @@ TEST(ConnectionController, ALinkThatIsNotReadyGoesBeforeOneThatTakesStreams) {
   EXPECT_EQ(twice(settings(), pool).slot, 2u);
 }
 
+// The streams went with the links, not with the load; what was needed is needed again after it.
+TEST(ConnectionController, AnOutageTakesNoLinkAway) {
+  Pool pool;
+  pool.links = {{1, false, false, 0, 0, 0, 0}, {2, false, false, 0, 0, 0, 0}};
+  ConnectionController controller(settings());
+  EXPECT_EQ(controller.evaluate(pool.seen(), 0).action, ScaleAction::none);
+  EXPECT_EQ(controller.evaluate(pool.seen(), 1).action, ScaleAction::none);
+  pool.links[0].is_ready = pool.links[1].is_ready = true;
+  EXPECT_EQ(controller.evaluate(pool.seen(), 2).action, ScaleAction::none) << "once";
+  EXPECT_EQ(controller.evaluate(pool.seen(), 3).action, ScaleAction::shrink);
+}
+
+TEST(ConnectionController, TheOneToEndIsTheHighestOfThoseAwayOrElseOfAll) {
+  const std::vector<LinkLoad> ready = {{2, true}, {9, true, true}, {3, true}, {1, true}};
+  EXPECT_EQ(slot_to_end(ready), 3u);
+  const std::vector<LinkLoad> away = {{2, false}, {9, false, true}, {3, true}, {1, false}};
+  EXPECT_EQ(slot_to_end(away), 2u);
+}
+
 TEST(ConnectionController, LinksThatEndAreLimited) {
   Pool pool;
   pool.links = {{1, true, false, 0, 0, 0, 0}, {2, true, false, 0, 0, 0, 0}};

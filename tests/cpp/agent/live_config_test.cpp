@@ -19,10 +19,13 @@ TEST(AgentLiveConfig, TakesWhatAReloadMayChange) {
   fresh.streams.inbound_buffer_bytes = 65536;
   fresh.streams.active_max = 5;
   fresh.streams.tls_ca_file = "/targets";
+  fresh.connections.max_count = 9;
   fresh.policy.allow.push_back(*parse_cidr("10.0.0.0/8"));
   fresh.policy.deny.push_back(*parse_cidr("10.1.0.0/16"));
   fresh.metadata.resize(1);
   fresh.limits.max_window_bytes = 300'000;
+  fresh.limits.window_violations_count = 6;
+  fresh.limits.window_violations_interval_us = 7;
   fresh.shutdown_timeout_us = 8;
   fresh.log.level = log::Level::debug;
   fresh.watches_files = false;
@@ -36,10 +39,13 @@ TEST(AgentLiveConfig, TakesWhatAReloadMayChange) {
   EXPECT_EQ(running.streams.inbound_buffer_bytes, 65536u);
   EXPECT_EQ(running.streams.active_max, 5u);
   EXPECT_EQ(running.streams.tls_ca_file, "/targets");
+  EXPECT_EQ(running.connections.max_count, 9u);
   EXPECT_EQ(running.policy.allow.size(), 1u);
   EXPECT_EQ(running.policy.deny.size(), 1u);
   EXPECT_EQ(running.metadata.size(), 1u);
   EXPECT_EQ(running.limits.max_window_bytes, 300'000u);
+  EXPECT_EQ(running.limits.window_violations_count, 6u);
+  EXPECT_EQ(running.limits.window_violations_interval_us, 7u);
   EXPECT_EQ(running.shutdown_timeout_us, 8u);
   EXPECT_EQ(running.log.level, log::Level::debug);
   EXPECT_FALSE(running.watches_files);
@@ -52,7 +58,6 @@ TEST(AgentLiveConfig, LeavesTheRest) {
   fresh.instance_id = "other";
   fresh.server.url = "wss://other";
   fresh.streams.resolver = config::AgentStreamSettings::Resolver::system;
-  fresh.connections.max_count = 9;
   fresh.capabilities.flow_control = false;
   fresh.limits.memory_budget_bytes = 1ULL << 40;
   take_live(running, std::move(fresh));
@@ -60,7 +65,6 @@ TEST(AgentLiveConfig, LeavesTheRest) {
   EXPECT_EQ(running.instance_id, "");
   EXPECT_EQ(running.server.url, "");
   EXPECT_EQ(running.streams.resolver, config::AgentStreamSettings::Resolver::async);
-  EXPECT_EQ(running.connections.max_count, 1u);
   EXPECT_TRUE(running.capabilities.flow_control);
   EXPECT_EQ(running.limits.memory_budget_bytes, 268'435'456u);
 }

@@ -66,6 +66,36 @@ TEST_F(TargetStreamTest, ALegacyOpenThatFailsIsReset) {
   EXPECT_EQ(pair.acceptor.count_of(TMESH_FRAME_RESET), 1u);
 }
 
+// Requirement E6: what the agent's pool decides by.
+TEST_F(TargetStreamTest, ItsMomentsAreSamplesForThePool) {
+  PlainStream streams[3];
+  for (const char* host : {"a", "b", "c"}) {
+    ASSERT_TRUE(streams[host[0] - 'a'].open(mux(), test::open_request(host, 1)));
+  }
+  pump();
+  ASSERT_EQ(executor->pending_count(), 1u);
+  timers.advance(10'000);
+  net::RawClient& target = connect("a");
+  pump();
+  EXPECT_EQ(executor->pending_count(), 0u) << "the third one waited until now";
+  timers.advance(20'000);
+  target.send("x");
+  ASSERT_FALSE(tmesh_mux_has_output(&pair.acceptor.mux));
+  ASSERT_TRUE(run_until([&] { return tmesh_mux_has_output(&pair.acceptor.mux); })) << "read, and not sent";
+  timers.advance(30'000);
+  pump();
+  for (const char* host : {"b", "c"}) {
+    dialer.end(host, FakeDialer::failed(TMESH_E_REFUSED));
+    pump();
+  }
+  const LoadSamples::Taken taken = samples.take();
+  EXPECT_EQ(taken.open_p95_us, 10'000u);
+  EXPECT_EQ(taken.dial_wait_us, 10'000u);
+  EXPECT_EQ(taken.ttfb_p95_us, 30'000u);
+  EXPECT_EQ(taken.writer_wait_p95_us, 30'000u);
+  EXPECT_EQ(taken.error_rate_percent, 66u);
+}
+
 TEST_F(TargetStreamTest, AResetCancelsTheDial) {
   PlainStream stream;
   ASSERT_TRUE(stream.open(mux(), test::open_request("db", 1)));

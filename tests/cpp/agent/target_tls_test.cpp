@@ -284,9 +284,12 @@ TEST_F(TargetTlsTest, WhatWasOpenedButNotTaggedHttpsIsPlain) {
 // What came is delivered, but a cut stream is not a complete one.
 TEST_F(TargetTlsTest, AnEndWithoutCloseNotifyIsAReset) {
   open_up();
+  pair.is_held[1] = true;  // it waits for the agent's link while the end comes
   peer->send("half an ans");
   ASSERT_TRUE(until([&] { return peer->written_count == 1; }));
   peer->close(false);
+  ASSERT_TRUE(until([&, turns = 0]() mutable { return peer->is_closed && ++turns > 20; }));
+  pair.is_held[1] = false;
   ASSERT_TRUE(until([&] { return client.is_over; }));
   EXPECT_EQ(client.received, "half an ans");
   EXPECT_FALSE(client.is_eof);

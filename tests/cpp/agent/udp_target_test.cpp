@@ -190,6 +190,29 @@ TEST_F(UdpTargetTest, WhatTheStreamHasNoRoomForIsDroppedAndCounted) {
   }));
 }
 
+TEST_F(UdpTargetTest, WhatTheKernelDoesNotTakeYetWaitsInTheStream) {
+  net::NarrowPair narrow;
+  test::PlainStream stream;
+  auto request = test::open_request("dns", 53);
+  request.protocol = TMESH_OPEN_UDP;
+  ASSERT_TRUE(stream.open(&pair.opener.mux, request, false));
+  pump();
+  dialer.end("dns", test::FakeDialer::connected(narrow.fds[0]));
+  std::vector<std::string> sent;
+  for (unsigned i = 0; i < 200; i++) {
+    sent.push_back("datagram " + std::to_string(i));
+    send(stream, sent.back());
+  }
+  pump();
+  std::vector<std::string> got = narrow.read();
+  EXPECT_LT(got.size(), sent.size());
+  ASSERT_TRUE(until([&] {
+    for (const std::string& one : narrow.read()) got.push_back(one);
+    return got.size() == sent.size();
+  }));
+  EXPECT_EQ(got, sent);
+}
+
 TEST_F(UdpTargetTest, ManyWaitingDatagramsTakeSeveralTurns) {
   test::PlainStream stream;
   auto request = test::open_request("dns", 53);
