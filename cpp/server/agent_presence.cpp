@@ -9,10 +9,6 @@ namespace {
 
 constexpr const char* kNoReport = R"({"items":[],"errors":[],"capabilities":[]})";
 
-int64_t health_of(const RegisteredLink& link) {
-  return link.is_suspect() ? 0 : 100;
-}
-
 bool is_same(const storage::MetadataRecord& a, int64_t epoch, int64_t revision) {
   return a.epoch == epoch && a.revision == revision;
 }
@@ -163,7 +159,7 @@ bool AgentPresence::take_lease(PresenceBatch& batch, const Key& key, const Lease
   row.epoch = node_.epoch;
   row.connection_epoch = lease.link->epoch;
   row.active_streams = static_cast<int64_t>(lease.link->streams_count());
-  row.health_score = health_of(*lease.link);
+  row.health_score = lease.link->health_score();
   const bool has_changed =
       row.active_streams != lease.written_streams_count || row.health_score != lease.written_health;
   taken.has_new_load = has_changed && (!lease.is_known || singles_count < kLoadsPerWrite);

@@ -36,6 +36,8 @@ class RegisteredLink {
   virtual void note_open(bool) {}
   // Silent where a living peer would have been heard: an open here would run out of time.
   virtual bool is_suspect() const { return false; }
+  // Both in one number, for rows and people: 0 when it is suspect.
+  int64_t health_score() const { return is_suspect() ? 0 : health_percent(); }
   // Provokes an answer.
   virtual void probe() {}
   // What both ends named (enum tmesh_capability).

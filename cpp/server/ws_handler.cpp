@@ -218,7 +218,7 @@ std::vector<LiveAgentLink> WsHandler::agent_links(std::string_view agent_id) {
     live.streams_count = link->streams_count();
     live.rtt_us = link->rtt_us();
     live.last_heard_at_us = wall_us - static_cast<int64_t>(now_us - link->last_heard_us());
-    live.is_healthy = !link->is_suspect();
+    live.health_score = link->health_score();
   }
   return links;
 }

@@ -58,7 +58,7 @@ struct LiveAgentLink {
   uint64_t streams_count = 0;
   uint64_t rtt_us = 0;           // 0: not measured
   int64_t last_heard_at_us = 0;  // microseconds since 1970
-  bool is_healthy = true;        // not suspected to be dead
+  int64_t health_score = 100;    // RegisteredLink::health_score
 };
 
 // What endpoints may ask of the running server; loop thread.

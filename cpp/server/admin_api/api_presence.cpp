@@ -99,9 +99,8 @@ ApiFound<std::vector<Connection>> connections_of(ApiCall& call, const std::strin
 void write_connection(json::Writer& out, const Connection& connection, const std::string& agent_id) {
   const LeaseRecord& lease = connection.lease;
   const LiveAgentLink* live = connection.live;
-  const bool is_healthy = live != nullptr
-                              ? live->is_healthy
-                              : connection.is_server_online && lease.health_score >= healthy_score_min;
+  const int64_t score = live != nullptr ? live->health_score : lease.health_score;
+  const bool is_reachable = live != nullptr || connection.is_server_online;
   const int64_t streams = live != nullptr ? static_cast<int64_t>(live->streams_count) : lease.active_streams;
   out.begin_object()
       .member("agentId", agent_id)
@@ -111,9 +110,9 @@ void write_connection(json::Writer& out, const Connection& connection, const std
       .member("serverNodeId", lease.server_node_id)
       .member("serverNodeEpoch", lease.epoch)
       .member("serverNodeAddress", connection.server_address)
-      .member("healthy", is_healthy)
+      .member("healthy", is_reachable && score >= healthy_score_min)
       .member("activeStreams", streams)
-      .member("healthScore", live != nullptr ? int64_t{live->is_healthy ? 100 : 0} : lease.health_score);
+      .member("healthScore", score);
   if (live == nullptr) {
     member_or_null(out, "lastHeartbeatAt", lease.updated_at);
   } else if (live->last_heard_at_us != 0) {

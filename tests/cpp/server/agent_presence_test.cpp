@@ -58,9 +58,12 @@ TEST_F(AgentPresenceTest, WithoutTheServerALeaseExpires) {
 TEST_F(AgentPresenceTest, WhatALinkCarriesIsToldWithItsRenewal) {
   PresenceLink& one = up("c1");
   one.streams = 9;
-  one.suspect = true;
+  one.health = 43;
   tick();
   EXPECT_EQ(leases().front().active_streams, 9);
+  EXPECT_EQ(leases().front().health_score, 43);
+  one.suspect = true;
+  tick();
   EXPECT_EQ(leases().front().health_score, 0);
   const std::size_t before = writer.written.size();
   tick();

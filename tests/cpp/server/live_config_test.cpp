@@ -16,6 +16,9 @@ TEST(ServerLiveConfig, TakesWhatAReloadMayChange) {
   fresh.stream.active_per_link_max = 4;
   fresh.stream.active_per_token_max = 5;
   fresh.stream.active_per_agent_max = 6;
+  fresh.limits.max_window_bytes = 1'000'000;
+  fresh.limits.window_violations_count = 8;
+  fresh.limits.window_violations_interval_us = 9;
   fresh.tls.cert_file = "/cert";
   fresh.tls.key_file = "/key";
   fresh.tls.needs_tls13 = true;
@@ -29,6 +32,9 @@ TEST(ServerLiveConfig, TakesWhatAReloadMayChange) {
   EXPECT_EQ(running.stream.active_per_link_max, 4u);
   EXPECT_EQ(running.stream.active_per_token_max, 5u);
   EXPECT_EQ(running.stream.active_per_agent_max, 6u);
+  EXPECT_EQ(running.limits.max_window_bytes, 1'000'000u);
+  EXPECT_EQ(running.limits.window_violations_count, 8u);
+  EXPECT_EQ(running.limits.window_violations_interval_us, 9u);
   EXPECT_EQ(running.tls.cert_file, "/cert");
   EXPECT_EQ(running.tls.key_file, "/key");
   EXPECT_TRUE(running.tls.needs_tls13);
@@ -51,6 +57,20 @@ TEST(ServerLiveConfig, LeavesTheRest) {
   EXPECT_EQ(running.storage.sqlite_path, "tunnelmesh.db");
   EXPECT_EQ(running.stream.initial_window_bytes, 262'144u);
   EXPECT_TRUE(running.authorization_cache.is_enabled);
+}
+
+// Both of these stay until a restart.
+TEST(ServerLiveConfig, AWindowFitsTheFirstOneAndTheBudget) {
+  config::ServerConfig running;
+  running.limits.memory_budget_bytes = 16u << 20;
+  config::ServerConfig fresh;
+  fresh.limits.max_window_bytes = 8u << 20;
+  take_live(running, std::move(fresh));
+  EXPECT_EQ(running.limits.max_window_bytes, 4u << 20);
+  running.stream.initial_window_bytes = 1u << 20;
+  fresh.limits.max_window_bytes = 262'144;
+  take_live(running, std::move(fresh));
+  EXPECT_EQ(running.limits.max_window_bytes, 1u << 20);
 }
 
 TEST(ActiveSlots, ALowerCeilingKeepsWhatIsAboveIt) {

@@ -21,12 +21,14 @@ struct PresenceLink final : server::RegisteredLink {
   std::size_t streams_count() const override { return streams; }
   uint64_t last_heard_us() const override { return 0; }
   bool is_suspect() const override { return suspect; }
+  uint32_t health_percent() const override { return health; }
   uint32_t capabilities() const override { return 0; }
   tmesh_mux* mux() override { return nullptr; }
   void on_replaced() override {}
 
   std::size_t streams = 0;
   bool suspect = false;
+  uint32_t health = 100;
 };
 
 // Runs batches when the test says so; otherwise at once after the call that gave them.

@@ -76,7 +76,7 @@ TEST_F(WsPresenceTest, LinksAreShownAndClosedByTheirEpoch) {
   EXPECT_EQ(links[0].connection_id, "c1");
   EXPECT_EQ(links[0].instance_id, "n");
   EXPECT_EQ(links[0].epoch, 1);
-  EXPECT_TRUE(links[0].is_healthy);
+  EXPECT_EQ(links[0].health_score, 100);
   const int64_t now_us = loop().wall_us();
   EXPECT_LE(links[0].last_heard_at_us, now_us);
   EXPECT_GT(links[0].last_heard_at_us, now_us - 60'000'000);

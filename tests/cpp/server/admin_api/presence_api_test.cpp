@@ -132,10 +132,13 @@ TEST_F(PresenceApi, ConnectionsOfAServerThatIsNotThereAreUnhealthy) {
             (Texts{"lost/false", "there/false"}));
   links.clear();
   connect("silent", 1);
-  links.front().is_healthy = false;
-  live = links;
-  EXPECT_EQ(list(ask("GET " + agent + "/connections"), "connections", {"connectionId", "healthy"})[1],
-            "silent/false");
+  for (const auto& [score, shown] :
+       {std::pair(0, "silent/false/0"), {49, "silent/false/49"}, {50, "silent/true/50"}}) {
+    links.front().health_score = score;
+    live = links;
+    const std::string data = ask("GET " + agent + "/connections");
+    EXPECT_EQ(list(data, "connections", {"connectionId", "healthy", "healthScore"})[1], shown);
+  }
 }
 
 TEST_F(PresenceApi, AnotherUsersAgentIsNotThere) {
