@@ -50,6 +50,17 @@ def free_port():
     raise AssertionError("no free port")
 
 
+_closed = []  # sockets that are bound and do not listen
+
+
+def closed_port(host="127.0.0.1"):
+    """A port that nobody listens on, nor will while this process lives: it is taken."""
+    s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    s.bind((host, 0))
+    _closed.append(s)
+    return s.getsockname()[1]
+
+
 _started = set()  # processes of this test that nobody has stopped
 
 
@@ -326,10 +337,18 @@ def socks_connect(port, host, target_port, timeout_s=WAIT_S, pieces=None, user=N
 class Target:
     """A TCP server: `handle(socket)` runs in a thread for every connection; `served` counts those that ended."""
 
+    # Nobody gets the port of an earlier one: what a program still knows of that (an answer, a state) is not met again.
+    _ports = set()
+
     def __init__(self, handle=None, host="127.0.0.1"):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, 0), family=family, backlog=512)
-        self.port = self.listener.getsockname()[1]
+        while True:
+            self.listener = socket.create_server((host, 0), family=family, backlog=512)
+            self.port = self.listener.getsockname()[1]
+            if self.port not in Target._ports:
+                break
+            self.listener.close()
+        Target._ports.add(self.port)
         self.accepted = []  # addresses of those who came
         self.served = 0
         self.errors = []

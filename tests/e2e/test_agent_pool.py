@@ -109,6 +109,20 @@ class AgentPool(MeshTest):
         self.assertFalse(after & before, "every link has an id of its own (LESSONS Z15)")
         self.open(1)
 
+    def test_4_new_bounds_hold_while_it_runs(self):
+        before = self.wait_links(2)
+        held = self.open(4)
+        self.mesh.rewrite("agent", lambda text: text.replace("    min: 2\n    max: 4\n", "    min: 3\n    max: 3\n"))
+        self.mesh.programs["agent"].process.send_signal(signal.SIGHUP)
+        self.assertLess(before, self.wait_links(3))
+        self.mesh.rewrite("agent", lambda text: text.replace("    min: 3\n    max: 3\n", "    min: 1\n    max: 1\n"))
+        self.mesh.programs["agent"].process.send_signal(signal.SIGHUP)
+        wait_until(lambda: self.decisions("pool_shrink [^\n]*reason=settings") == 2, "two links that are too many")
+        for s in held:
+            self.echo(s)
+            s.close()
+        self.assertLess(self.wait_links(1), before)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,8 +9,8 @@ import threading
 import time
 import unittest
 
-from harness import (WAIT_S, EchoTarget, MeshTest, SocksRefused, Target, free_port, receive_exactly, socks_connect,
-                     wait_until)
+from harness import (WAIT_S, EchoTarget, MeshTest, SocksRefused, Target, UdpEcho, closed_port, free_port,
+                     receive_exactly, socks_connect, wait_until)
 
 LOGIN = ("someone", "pässword:with colon")
 PAGE = b"a page " * 1000
@@ -33,20 +33,6 @@ class WebTarget(Target):
                 s.recv(1)
                 return
             s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE)
-
-
-class UdpEcho:
-    def __init__(self):
-        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.s.bind(("127.0.0.1", 0))
-        self.port = self.s.getsockname()[1]
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self):
-        with contextlib.suppress(OSError):
-            while True:
-                data, peer = self.s.recvfrom(65536)
-                self.s.sendto(data, peer)
 
 
 class Refused(OSError):
@@ -185,14 +171,11 @@ class Entries(MeshTest):
     def setUpClass(cls):
         cls.echo, cls.web, cls.udp = EchoTarget(), WebTarget(), UdpEcho()
         to = {"target_host": "127.0.0.1"}
-        # A port that nobody can take and nobody listens on.
-        cls.closed = socket.socket()
-        cls.closed.bind(("127.0.0.1", 0))
         cls.unix = f"/tmp/tmesh-entries-{os.getpid()}-{free_port()}"
         cls.options = {
             "tunnels": [
                 {"protocol": "tcp", "target_port": cls.echo.port, **to},
-                {"protocol": "tcp", "name": "refused", "target_port": cls.closed.getsockname()[1], **to},
+                {"protocol": "tcp", "name": "refused", "target_port": closed_port(), **to},
                 {"protocol": "tcp", "name": "tcp-unix", "listen": f"unix:{cls.unix}.tcp", "target_port": cls.echo.port,
                  **to},
                 {"protocol": "socks5", "name": "socks5-login", "auth_mode": "password"},
@@ -319,7 +302,8 @@ class Entries(MeshTest):
                 self.assertLess(len(held), 10, "most were closed")
                 old.sendall(b"work")
                 self.assertEqual(receive_exactly(old, 4), b"work")
-                self.ways[-1].exchange()  # an association needs no descriptor
+                # An association needs no descriptor.
+                wait_until(lambda: self.works(self.ways[-1]), "a datagram and its answer")
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
             for s in held:
@@ -346,7 +330,8 @@ class Entries(MeshTest):
                     s.connect(address)
                 begin = time.monotonic()
                 way.exchange()
-                self.assertLess(time.monotonic() - begin, 0.5, way.name)  # 50 ms is the rule, on an idle machine
+                # 50 ms is the rule, on an idle machine. The silent ones would be in the way for 10 s.
+                self.assertLess(time.monotonic() - begin, 3, way.name)
 
     def silent_address(self, way):
         if way.name.endswith("-unix"):
@@ -356,10 +341,10 @@ class Entries(MeshTest):
     # LESSONS P-A8.
     def test_a_refused_target_is_a_reset_on_the_tcp_entry(self):
         for first in (b"", b"hello?"):
-            with socket.create_connection(("127.0.0.1", self.mesh.ports["refused"]), timeout=WAIT_S) as s:
-                with contextlib.suppress(OSError):
+            # The reset may be there before connect() or sendall() returns; it is told once.
+            with self.assertRaises(ConnectionResetError):
+                with socket.create_connection(("127.0.0.1", self.mesh.ports["refused"]), timeout=WAIT_S) as s:
                     s.sendall(first)
-                with self.assertRaises(ConnectionResetError):
                     s.recv(1)
 
     def test_unix_sockets_are_the_clients_alone_and_go_with_it(self):

@@ -9,18 +9,12 @@ import struct
 import time
 import unittest
 
-from harness import (EchoTarget, HungTarget, MeshTest, SocksRefused, Target, receive_exactly, socks_connect,
+from harness import (EchoTarget, HungTarget, MeshTest, SocksRefused, Target, closed_port, receive_exactly, socks_connect,
                      wait_until)
 from wire import (CLIENT_METADATA_ACK, DATA, OFFERS, OPEN_RESULT, OPEN_STREAM, PING, PONG, RESET, STRICT,
                   WINDOW_UPDATE, Closed, Peer, open_payload)
 
 WINDOW = 262144
-
-
-def closed_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def abort(s):
@@ -93,17 +87,16 @@ class QueueFull(Row):
         self.assertEqual(receive_exactly(self.beside, 10), b"still here")
         self.assertEqual(self.links(), self.ups)
 
+    def again(self):
+        with contextlib.suppress(SocksRefused):
+            return socks_connect(self.mesh.socks_port, "127.0.0.1", self.echo.port)
+        return None
+
     def test_queue_full(self):
-        with socks_connect(self.mesh.socks_port, "127.0.0.1", self.echo.port):
+        # What setUp closed may still count.
+        with wait_until(self.again, "the second place"):
             self.refused("127.0.0.1", self.echo.port, 1)
-
-        def again():
-            with contextlib.suppress(SocksRefused):
-                socks_connect(self.mesh.socks_port, "127.0.0.1", self.echo.port).close()
-                return True
-            return False
-
-        wait_until(again, "the place that came free")
+        wait_until(self.again, "the place that came free").close()
         self.nothing_else_happened()
 
 

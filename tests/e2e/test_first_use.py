@@ -162,6 +162,17 @@ class Configuration(Folder):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--config", done.stderr)
 
+    # INTERFACE 5.3: scripts of deployed programs call these, which do no work there either.
+    def test_commands_of_deployed_programs_say_where_it_is_done(self):
+        path = self.write("config.yaml", "{}\n")
+        done = run("server", "init-db", "--config", path)
+        self.assertEqual((done.returncode, done.stdout.count("\n"), done.stderr), (0, 1, ""))
+        self.assertIn("tunnelmesh-server migrate", done.stdout)
+        self.assertEqual(os.listdir(self.folder), ["config.yaml"])
+        done = run("agent", "register", "--config", path)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
+        self.assertIn("tunnelmesh-server agent create", done.stderr)
+
 
 class Trouble(unittest.TestCase):
     def mesh(self):

@@ -8,18 +8,12 @@ import threading
 import time
 import unittest
 
-from harness import EchoTarget, HungTarget, MeshTest, receive_exactly, socks_address, socks_connect, wait_until
+from harness import EchoTarget, HungTarget, MeshTest, closed_port, receive_exactly, socks_address, socks_connect, wait_until
 from measure import (MIB, Results, all_descriptors, another_token, anonymous_bytes, client_identity, is_instrumented,
                      more_descriptors, often, open_frame, scripted_client, send_all, timed_echo, wait_for_descriptors)
 from wire import PING, PONG, RESET, frame
 
 SINGLE_LIMIT_S = 5.0  # of one open beside a flood; alone it takes some milliseconds
-
-
-def closed_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Floods(MeshTest):
@@ -64,19 +58,23 @@ class Floods(MeshTest):
         sender.join()
         self.assertIsNone(results.failed)
         self.assertEqual(len(results.codes), count, "every open of the flood is answered")
-        self.assertGreater(len(took), 1)
         return len(took) - 1, max(took)
 
     def test_10000_opens_of_one_client_do_not_delay_another(self):
         count, port = 10000, closed_port()
-        peer = self.flooder()
-        results = Results(peer)
         frames = [open_frame(i, port, self.agent_id) for i in range(1, count + 1)]
-        singles, slowest = self.singles_beside(peer, results, frames, count)
-        print(f"{singles} opens beside {count}: slowest {slowest * 1000:.0f} ms, {results.counts()}")
-        self.assertLess(slowest, SINGLE_LIMIT_S)
-        self.assertEqual(set(results.counts()) - {"connection_refused", "queue_full"}, set())
-        self.assertGreater(results.counts().get("connection_refused", 0), 0)
+        for _ in range(10):
+            peer = self.flooder()
+            results = Results(peer)
+            singles, slowest = self.singles_beside(peer, results, frames, count)
+            print(f"{singles} opens beside {count}: slowest {slowest * 1000:.0f} ms, {results.counts()}")
+            self.assertLess(slowest, SINGLE_LIMIT_S)
+            self.assertEqual(set(results.counts()) - {"connection_refused", "queue_full"}, set())
+            self.assertGreater(results.counts().get("connection_refused", 0), 0)
+            if singles > 0:
+                return
+            peer.close()
+        self.fail("no open ended before the flood did; a flood lasts for two of them at least")
 
     def test_opens_to_a_black_hole_do_not_delay_another(self):
         # Each of the flood's dials hangs; the others' wait is bounded by one dial's patience.
@@ -88,6 +86,7 @@ class Floods(MeshTest):
             singles, slowest = self.singles_beside(peer, results, frames, count)
             print(f"{singles} opens beside {count} black-holed ones: slowest {slowest * 1000:.0f} ms, "
                   f"{results.counts()}")
+            self.assertGreater(singles, 0)
             self.assertLess(slowest, SINGLE_LIMIT_S)
             self.assertEqual(set(results.counts()) - {"timeout", "queue_full"}, set())
         finally:

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import MeshTest
+from harness import MeshTest, wait_until
 from http_tools import BINARY, Origin, Reader, WebSocket, connect, fields_of, message, pattern, status_of
 
 CA = os.path.join(os.path.dirname(__file__), "..", "support", "make_ca.sh")
@@ -61,6 +61,23 @@ class HttpEntry(MeshTest):
             self.assertEqual(status_of(head), 200)
             self.assertEqual(origin.heads[-1].decode(),
                              f"GET /a?b HTTP/1.1\r\nHost: {name.partition('://')[2]}\r\nX: y\r\n\r\n")
+
+    # The agent's links are ws:// until then, and have no certificates that could be shared.
+    def test_a_wss_url_that_waits_for_a_restart_leaves_https_targets_alone(self):
+        agent = self.mesh.programs["agent"]
+        before = self.mesh.read("agent")
+
+        def reload(text):
+            count = agent.text().count("config_reloaded")
+            self.mesh.rewrite("agent", lambda _: text)
+            wait_until(lambda: agent.text().count("config_reloaded") > count, "the reload")
+
+        reload(before.replace("ws://", "wss://").replace("agent:\n", f"agent:\n  tls: {{ca_file: {self.folder}/ca.pem}}\n", 1))
+        try:
+            self.assertIn("config_needs_restart keys=agent.server_url\n", agent.text())
+            self.assertEqual(status_of(self.ask(self.mesh.ports["http-2"], "/")[0]), 200)
+        finally:
+            reload(before)
 
     def test_bodies_both_ways(self):
         n = 2_000_000

@@ -13,15 +13,9 @@ import threading
 import tty
 import unittest
 
-from harness import BIN, WAIT_S, EchoTarget, MeshTest, Program, Target, receive_exactly, wait_until
+from harness import BIN, WAIT_S, EchoTarget, MeshTest, Program, Target, closed_port, receive_exactly, wait_until
 
 CLIENT = os.path.join(BIN, "tunnelmesh-client")
-
-
-def closed_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class WithProxy(MeshTest):

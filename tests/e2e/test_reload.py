@@ -129,10 +129,10 @@ class Reload(MeshTest):
     def test_a_bad_file_changes_nothing_and_is_named_once(self):
         line = self.before["client"].count("\n") + 2
         bad = "sockz".join(self.with_entries(("more", free_port())).rsplit("socks5", 1))
-        text = self.after("client", "config_refused", lambda: self.mesh.rewrite("client", lambda _: bad))
+        text = self.after("client", "config_refused", lambda: self.replace("client", bad))
         self.assertIn(f"{self.mesh.path('client')}:{line}: client.tunnels[1].protocol: must be one of", text)
         os.utime(self.mesh.path("client"))
-        self.mesh.rewrite("client", lambda same: same)
+        self.replace("client", bad)
         socks_connect(self.mesh.socks_port, "127.0.0.1", self.download.target.port).close()
         self.download.more()
         text += self.after("client", "config_reloaded", lambda: self.replace("client", self.before["client"] + "\n"))

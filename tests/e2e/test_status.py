@@ -4,11 +4,11 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import unittest
 
-from harness import BIN, WAIT_S, EchoTarget, MeshTest, SocksRefused, free_port, socks_connect, started, wait_until
+from harness import (BIN, WAIT_S, EchoTarget, MeshTest, SocksRefused, closed_port, free_port, socks_connect, started,
+                     wait_until)
 
 
 class Status(MeshTest):
@@ -25,18 +25,13 @@ class Status(MeshTest):
         pid = self.mesh.programs[program].process.pid
         return next((r for r in map(json.loads, done.stdout.splitlines()) if r["pid"] == pid), None)
 
-    def refused_port(self):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            return s.getsockname()[1]
-
     def test_a_client_tells_its_links_and_entries(self):
         before = self.report("client")
         target = EchoTarget()
         try:
             with socks_connect(self.mesh.socks_port, "127.0.0.1", target.port), \
                     self.assertRaises(SocksRefused):
-                socks_connect(self.mesh.socks_port, "127.0.0.1", self.refused_port())
+                socks_connect(self.mesh.socks_port, "127.0.0.1", closed_port())
             # The stream above still lives in the report that is asked for inside.
             with socks_connect(self.mesh.socks_port, "127.0.0.1", target.port):
                 report = self.report("client")
@@ -138,7 +133,7 @@ class Status(MeshTest):
 
     def test_explain_gives_stage_code_and_what_to_do(self):
         for target, agent, stage, code in (
-            (f"127.0.0.1:{self.refused_port()}", None, "connect", "connection_refused"),
+            (f"127.0.0.1:{closed_port()}", None, "connect", "connection_refused"),
             ("no-such-host.invalid:80", None, "dns", "host_unreachable"),
             ("169.254.169.254:80", None, "policy", "forbidden"),
             ("127.0.0.1:80", "agent-0000", "authorization", "forbidden"),
