@@ -44,8 +44,9 @@ void UdpAssociations::pump() {
 UdpAssociation* UdpAssociations::make(const net::UdpAddress& source) {
   parts_.stats.accepted_count++;
   if (by_source_.size() >= kMax) {
-    UdpAssociation& oldest = *in_order_.front();
-    if (parts_.timers.now_us() - oldest.moved_us < kActive_us) {
+    const uint64_t now_us = parts_.timers.now_us();
+    evictions_us_ = std::max(evictions_us_, now_us);
+    if (evictions_us_ - now_us > (kMax - 1) * kEvict_us) {
       parts_.stats.over_limit_count++;
       // Once per time of need, as for other entries.
       if (!std::exchange(is_full_, true)) {
@@ -53,8 +54,9 @@ UdpAssociation* UdpAssociations::make(const net::UdpAddress& source) {
       }
       return nullptr;
     }
+    evictions_us_ += kEvict_us;
     counts_.evicted_count++;
-    close(oldest);
+    close(*in_order_.front());
   }
   in_order_.push_back(std::make_unique<UdpAssociation>(*this, source));
   UdpAssociation& made = *in_order_.back();

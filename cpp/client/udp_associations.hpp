@@ -1,10 +1,9 @@
 // The associations of one udp entry: one per local source address, so that answers find back.
 //
 // At most kMax. An association without a datagram for the idle timeout is closed; a newcomer
-// beyond kMax takes the place of the one that was silent for longest, unless even that one was
-// active: had a datagram, either way, within kActive_us. Then the newcomer's datagram is
-// dropped (R13). So a flood of sources costs nobody who talks his association, and sources
-// that ask once and leave, as resolvers do, make room for each other.
+// beyond kMax takes the place of the one that was silent for longest. In a flood of sources
+// every newcomer is an open, so kMax of them may do so at once and then one per kEvict_us; the
+// datagrams of others are dropped (R13). Who talks once in a while keeps his association.
 //
 // An association is closed with HALF_CLOSE, as deployed clients do: servers take a RESET
 // without an answer for a cancelled open. Its stream lives for at most kLinger_us after that.
@@ -51,7 +50,7 @@ struct UdpCounts {
 class UdpAssociations {
  public:
   static constexpr std::size_t kMax = 1'024;
-  static constexpr uint64_t kActive_us = 1'000'000;
+  static constexpr uint64_t kEvict_us = 1'000;
   // A round trip with retransmissions; what is not answered by then is reset.
   static constexpr uint64_t kLinger_us = 10'000'000;
   // Waiting for their streams, of all associations: links are away for seconds.
@@ -99,7 +98,8 @@ class UdpAssociations {
   Ticket timer_;
   uint64_t timer_due_us_ = 0;  // while it runs
   UdpCounts counts_;
-  bool is_full_ = false;  // said so in the log
+  uint64_t evictions_us_ = 0;  // when those of the past are paid for, kEvict_us each
+  bool is_full_ = false;       // said so in the log
 };
 
 }  // namespace tmesh::client

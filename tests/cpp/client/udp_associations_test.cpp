@@ -257,7 +257,6 @@ TEST_F(UdpAssociationsTest, BeyondTheLimitTheLeastRecentlyUsedGoes) {
   send(0);  // used again: 1 is the oldest now
   answer(1, "still there");
   answer(2, "and me");  // 1 and 2 got something: 3 is the oldest
-  timers.advance(UdpAssociations::kActive_us);
   send(9'999, "new");
   EXPECT_EQ(table->count(), UdpAssociations::kMax);
   EXPECT_EQ(table->counts().evicted_count, 1u);
@@ -268,17 +267,22 @@ TEST_F(UdpAssociationsTest, BeyondTheLimitTheLeastRecentlyUsedGoes) {
   EXPECT_EQ(arrived(UdpAssociations::kMax), Strings{"new"});
 }
 
-TEST_F(UdpAssociationsTest, WhenAllAreActiveTheNewcomerIsDropped) {
-  for (unsigned n = 0; n < UdpAssociations::kMax; n++) send(n);
-  timers.advance(UdpAssociations::kActive_us - 1);
-  send(9'999);
+// R13: each of them is an open.
+TEST_F(UdpAssociationsTest, AFloodOfSourcesIsServedALimitAtOnceAndThenSlowly) {
+  constexpr unsigned kMax = UdpAssociations::kMax;
+  for (unsigned n = 0; n < 2 * kMax; n++) send(n);
+  EXPECT_EQ(table->counts().evicted_count, kMax);
+  EXPECT_EQ(stats.over_limit_count, 0u);
+  const uint64_t dropped_count = table->counts().dropped_count;
+  send(2 * kMax);
   EXPECT_EQ(stats.over_limit_count, 1u);
-  EXPECT_EQ(table->counts().dropped_count, 1u);
-  EXPECT_EQ(table->counts().evicted_count, 0u);
-  EXPECT_EQ(opener.opens, UdpAssociations::kMax);
-  timers.advance(1);
-  send(9'999);
-  EXPECT_EQ(table->counts().evicted_count, 1u);
+  EXPECT_EQ(table->counts().dropped_count, dropped_count + 1);
+  EXPECT_EQ(opener.opens, 2 * kMax);
+  timers.advance(2 * UdpAssociations::kEvict_us);
+  for (unsigned n = 0; n < 3; n++) send(3 * kMax + n);
+  EXPECT_EQ(table->counts().evicted_count, kMax + 2);
+  EXPECT_EQ(stats.over_limit_count, 2u);
+  EXPECT_EQ(table->count(), kMax);
 }
 
 TEST_F(UdpAssociationsTest, WhatWaitsForALinkIsSentInOrder) {
