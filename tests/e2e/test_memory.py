@@ -11,9 +11,9 @@ import unittest
 import harness
 
 
-def virtual_bytes(pid):
+def writable_bytes(pid):
     with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-        return int(f.read().split("VmSize:")[1].split()[0]) * 1024
+        return int(f.read().split("VmData:")[1].split()[0]) * 1024
 
 
 def is_sanitized(pid):
@@ -33,8 +33,8 @@ class OutOfMemory(unittest.TestCase):
             pid = program.process.pid
             if is_sanitized(pid):
                 self.skipTest("operator new is the sanitizer's")
-            limit = virtual_bytes(pid) + (1 << 20)
-            resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+            limit = writable_bytes(pid) + (1 << 20)
+            resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
 
             def ended():
                 for _ in range(50):
