@@ -6,9 +6,10 @@
 #     --config client.yaml --token-file client-token
 #
 # Run again with a newer archive it upgrades: the configuration stays, the old program is kept
-# as .bak-<UTC>, and everything is put back when the new one does not accept the configuration,
-# does not start, or when something fails on the way. Secrets are never flags; the token comes
-# from a file.
+# as .bak-<UTC>, a service that was stopped or disabled stays so, and everything is put back when
+# the new one does not accept the configuration, does not start, or when something fails on the
+# way; only the service's user and folders that were made stay. Secrets are never flags; the
+# token comes from a file.
 #
 # Exit: 0 done (also without a service manager), 1 interrupted (rolled back), 2 arguments,
 # 3 preflight, 5 checksum, 6 configuration, 7 files or service could not be set up (rolled
@@ -174,8 +175,14 @@ token=$etc/$role-token
 
 # --- the service manager ------------------------------------------------------------
 
-# The script's own words for what each manager calls differently.
-service() { # reload-units|enable|disable|restart|stop|is-running
+has_status_stopped() { # COMMAND...: 3 is "not running" to OpenRC and procd; a crash is another number
+  "$@" >/dev/null 2>&1 && return 1
+  [ $? = 3 ]
+}
+
+# The script's own words for what each manager calls differently. One that failed, or waits to be
+# started again, is not stopped.
+service() { # reload-units|enable|disable|restart|stop|is-running|is-enabled|is-stopped
   case $manager in
     systemd)
       user_flag=
@@ -184,6 +191,8 @@ service() { # reload-units|enable|disable|restart|stop|is-running
       case $1 in
         reload-units) systemctl $user_flag daemon-reload ;;
         is-running) systemctl $user_flag is-active --quiet "$program" ;;
+        is-enabled) systemctl $user_flag is-enabled --quiet "$program" ;;
+        is-stopped) [ "$(systemctl $user_flag is-active "$program")" = inactive ] ;;
         *) systemctl $user_flag "$1" "$program" ;;
       esac
       ;;
@@ -192,6 +201,8 @@ service() { # reload-units|enable|disable|restart|stop|is-running
         reload-units) ;;
         enable) rc-update add "$program" default ;;
         disable) rc-update del "$program" default ;;
+        is-enabled) rc-update show | grep -q "^ *$program " ;;
+        is-stopped) has_status_stopped rc-service "$program" status ;;
         is-running)
           # To the supervisor a program is "started" also while it waits to start it again.
           rc-service "$program" status >/dev/null 2>&1 || return 1
@@ -206,6 +217,8 @@ service() { # reload-units|enable|disable|restart|stop|is-running
         reload-units) ;;
         # As the first line of the script has it.
         is-running) sh "$root/etc/rc.common" "$unit" running ;;
+        is-enabled) sh "$root/etc/rc.common" "$unit" enabled ;;
+        is-stopped) has_status_stopped sh "$root/etc/rc.common" "$unit" status ;;
         *) sh "$root/etc/rc.common" "$unit" "$1" ;;
       esac
       ;;
@@ -213,7 +226,8 @@ service() { # reload-units|enable|disable|restart|stop|is-running
       label=com.tunnelmesh.$role
       domain=gui/$(id -u)
       case $1 in
-        reload-units | enable) ;;
+        reload-units | enable | is-enabled) ;;
+        is-stopped) ! launchctl print "$domain/$label" >/dev/null 2>&1 ;;
         stop | disable) launchctl bootout "$domain/$label" 2>/dev/null || true ;;
         restart)
           launchctl bootout "$domain/$label" 2>/dev/null || true
@@ -282,6 +296,7 @@ fi
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/tunnelmesh-install.XXXXXX")
 # What puts everything back, from the first change to the end.
 undo=
+as_it_was='program, configuration and service are as they were'
 is_interrupted=
 # Every way out, also a command that failed (set -e: a full disk, a folder that is a file).
 leave() {
@@ -292,7 +307,7 @@ leave() {
   if [ -n "$undo" ]; then
     $undo
     [ -n "$is_interrupted" ] || code=7
-    printf 'install: not finished (see above); everything is as it was\n' >&2
+    printf 'install: not finished (see above); %s\n' "$as_it_was" >&2
   fi
   rm -rf -- "$scratch"
   exit "$code"
@@ -363,6 +378,12 @@ had_unit=
 [ ! -e "$token" ] || had_token=1
 [ ! -e "$installed" ] || had_program=1
 [ -z "$unit" ] || [ ! -e "$unit" ] || had_unit=1
+# What an administrator stopped or disabled stays so.
+was_stopped='' was_disabled=''
+if [ -n "$had_program" ] && [ -n "$had_unit" ]; then
+  if service is-stopped; then was_stopped=1; fi
+  service is-enabled || was_disabled=1
+fi
 # Said just before a file is replaced, when the copy of the old one is complete.
 is_new_config='' is_new_token='' is_new_program='' is_new_unit=''
 
@@ -435,7 +456,7 @@ check_config() {
     exec "$scratch/$program" check-config --config "$settings"
   )
 }
-check_config || die_undone 6 "the configuration is not accepted; nothing was changed"
+check_config || die_undone 6 "the configuration is not accepted; $as_it_was"
 
 # --- program and service ----------------------------------------------------------------
 
@@ -450,7 +471,8 @@ roll_back() {
   put_back
   if [ -z "$is_new_unit" ]; then return 0; fi
   service reload-units >/dev/null 2>&1 || true
-  [ -z "$had_program" ] || [ -z "$had_unit" ] || service restart >/dev/null 2>&1 || true
+  [ -z "$had_program" ] || [ -z "$had_unit" ] || [ -n "$was_stopped" ] ||
+    service restart >/dev/null 2>&1 || true
 }
 undo=roll_back
 
@@ -484,16 +506,16 @@ esac
 is_new_unit=1
 mv -f -- "$unit.new" "$unit"
 
-if ! { service reload-units && service enable; }; then
-  die_undone 7 "the service could not be set up; everything is as it was"
+if ! { service reload-units && { [ -n "$was_disabled" ] || service enable; }; }; then
+  die_undone 7 "the service could not be set up; $as_it_was"
 fi
-if [ -z "$wants_start" ]; then
+if [ -z "$wants_start" ] || [ -n "$was_stopped" ]; then
   finish
-  say "$version is installed; the service is enabled, not started"
+  say "$version is installed; the service was not started"
   exit 0
 fi
 if ! starts; then
-  die_undone 7 "$program did not start (its log says why); everything is as it was"
+  die_undone 7 "$program did not start (its log says why); $as_it_was"
 fi
 finish
 say "$version is installed and runs"

@@ -246,6 +246,7 @@ esac
         done = self.run_it("--bin-dir", self.programs(), "--config", self.at("client.yaml"), "--token-file", self.at("token"),
                            "--yes")
         self.assertEqual(done.returncode, 6)
+        self.assertNotIn("nothing was changed", done.stderr, "folders and the service's user are there now")
         self.assertEqual(self.files(), {})
 
     def test_a_service_that_does_not_start_is_rolled_back(self):
@@ -278,7 +279,7 @@ esac
         done = self.run_it("--bin-dir", self.programs("2.0"), "--config", self.at("client.yaml"), "--reconfigure",
                            "--token-file", self.at("token-2"), "--yes")
         self.assertEqual(done.returncode, 7, done.stderr)
-        self.assertIn("everything is as it was", done.stderr)
+        self.assertIn("program, configuration and service are as they were", done.stderr)
         os.remove(os.path.dirname(self.unit))
         os.rename(self.at("units"), os.path.dirname(self.unit))
         self.assertEqual(self.files(), before)
@@ -296,6 +297,51 @@ esac
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(self.files(), before)
                 self.assertEqual(read(self.log).splitlines()[-1], "restart tunnelmesh-client", "the old one runs again")
+
+    def test_an_upgrade_keeps_a_service_stopped_or_disabled(self):
+        self.install()
+        for disabled, state, refused in ((True, "inactive", False), (False, "inactive", False), (True, "active", False),
+                                         (False, "activating", False), (False, "failed", False), (True, "inactive", True)):
+            with self.subTest(disabled=disabled, state=state, refused=refused):
+                fails = "daemon-reload" if refused else "is-enabled" if disabled else "nothing"
+                self.manager(fails)
+                script = read(self.at("path", "systemctl"))
+                write(self.at("path", "systemctl"), script.replace(
+                    "exit 0", f'[ "$*" != "is-active tunnelmesh-client" ] || echo {state}\nexit 0'), 0o755)
+                os.remove(self.log)
+                done = self.run_it("--bin-dir", self.programs("2.0"), "--yes")
+                self.assertEqual(done.returncode, 7 if refused else 0, done.stderr)
+                calls = read(self.log).splitlines()
+                self.assertEqual("restart tunnelmesh-client" in calls, state != "inactive")
+                self.assertEqual("enable tunnelmesh-client" in calls, not disabled)
+
+    def test_an_upgrade_keeps_a_service_of_openrc_and_procd_stopped(self):
+        os.rmdir(os.path.join(self.root, "run/systemd/system"))
+        for manager, place in (("openrc-run", "usr/local/bin"), ("procd", "usr/bin")):
+            write(os.path.join(self.root, "sbin", manager), "#!/bin/sh\n", 0o755)
+            write(os.path.join(self.root, "etc/init.d/tunnelmesh-client"), "the old one")
+            write(os.path.join(self.root, place, "tunnelmesh-client"), "the old one")
+            for status, is_known, starts in ((3, True, False), (32, True, True), (0, False, True)):
+                with self.subTest(manager=manager, status=status, is_known=is_known):
+                    known = "echo ' tunnelmesh-client | default'" if is_known else "exit 1"
+                    script = f"""#!/bin/sh
+echo "$*" >>"{self.log}"
+case " $* " in
+  *" show "* | *" enabled "*) {known} ;;
+  *" restart "*) : >"{self.at('restarted')}" ;;
+  *" status "*) [ -e "{self.at('restarted')}" ] || exit {status} ;;
+esac
+"""
+                    for path in (self.at("path", "rc-update"), self.at("path", "rc-service"),
+                                 os.path.join(self.root, "etc/rc.common")):
+                        write(path, script, 0o755)
+                    write(self.log, "")
+                    self.install()
+                    self.assertEqual("restart" in read(self.log), starts)
+                    self.assertEqual(bool(re.search(r"(add tunnelmesh-client default|client enable)\n", read(self.log))),
+                                     is_known)
+                    if os.path.exists(self.at("restarted")):
+                        os.remove(self.at("restarted"))
 
     def test_names_with_spaces_and_signs(self):
         self.root = self.at("a root & more")
