@@ -158,14 +158,15 @@ std::expected<std::optional<net::TlsContext>, std::string> RemoteValidator::make
 }
 
 void RemoteValidator::configure(const config::ClientConfig& config, std::optional<net::TlsContext> tls) {
-  // New in any case; connections that exist keep what they were made with.
-  const bool needs_tls = tls.has_value();
-  if (needs_tls) tls_ = std::move(*tls);
+  // New in any case; connections that exist keep what they were made with. They stay where they
+  // are, needed or not: questions that are under way borrow them.
+  if (tls) {
+    tls_ = std::move(*tls);
+    http_.set_tls(*tls_);
+  }
   const Digest fresh = fingerprint(config);
   const bool is_changed = fingerprint_ != fresh;
-  // It stays where it is, needed or not: dials that are under way borrow it.
-  http_.set_tls(needs_tls ? &*tls_ : nullptr);
-  if (is_changed || needs_tls) http_.close_idle();
+  if (is_changed || tls) http_.close_idle();
   if (!is_changed) return;
   fingerprint_ = fresh;
   settings_ = config.remote_validation;

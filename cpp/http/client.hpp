@@ -69,8 +69,9 @@ class Client final : private ClientConnection::Owner {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // For https from now on; borrowed. Null: https is refused.
-  void set_tls(const net::TlsContext* tls) { tls_ = tls; }
+  // For https from now on; borrowed. Until the first call https is refused. Never taken away: a
+  // request that waits, or is repeated, would go out in the clear.
+  void set_tls(const net::TlsContext& tls) { tls_ = &tls; }
   // `done` once, never from inside the call and never after the Ticket is gone; it may do
   // anything, destroying the client included. Destroying the Ticket ends the request's
   // connection. LIMIT (too many requests), INVALID (a byte that HTTP cannot carry), STATE

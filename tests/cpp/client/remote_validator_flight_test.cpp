@@ -232,5 +232,20 @@ TEST_F(TlsValidatorTest, AReloadWhileItConnectsIsHarmless) {
   EXPECT_TRUE(made.is_allowed);
 }
 
+// Passwords are in it: it never goes out in the clear.
+TEST_F(TlsValidatorTest, AQuestionThatIsAskedOnceMoreAfterAReloadIsStillEncrypted) {
+  ASSERT_TRUE(decide(200));
+  ValidationRequest request = question();
+  request.target_port = 1;
+  Ask& made = ask(request);
+  ASSERT_TRUE(has_question(0, 2));
+  config.tunnels[0].auth_url = "http://127.0.0.1:1/";
+  configure();
+  service.peer(0).transport = {};
+  ASSERT_TRUE(has_question(1, 1));
+  answer(made, 200, 1);
+  EXPECT_TRUE(made.is_allowed);
+}
+
 }  // namespace
 }  // namespace tmesh::client

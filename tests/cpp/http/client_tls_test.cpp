@@ -14,7 +14,7 @@ class TlsClientTest : public ClientTest {
         client_tls(std::move(*net::TlsContext::client(net::tls_client_files()))),
         tls_server(loop(), &server_tls) {
     make_undialed();
-    client->set_tls(&client_tls);
+    client->set_tls(client_tls);
   }
   ~TlsClientTest() override { drop_client(); }
 
@@ -73,7 +73,7 @@ TEST_F(TlsClientTest, ACertificateOfAnUnknownCaIsRefused) {
   const std::string command = "bash " TMESH_SOURCE_DIR "/tests/support/make_ca.sh " + folder;
   ASSERT_EQ(std::system(command.c_str()), 0);
   net::TlsContext other = std::move(*net::TlsContext::client({"", "", folder + "/ca.pem", false}));
-  client->set_tls(&other);
+  client->set_tls(other);
   Call& call = send_to("localhost");
   connect("localhost");
   ASSERT_TRUE(run_until([&] { return call.count == 1; }));
