@@ -88,8 +88,9 @@ constexpr std::array kRows = {
          "window violations that end a link")
         .live(),
     duration("server.limits.stalled_close_timeout", "60s", kServer,
-             "patience with a stalled stream whose peer is gone")
-        .range(kSecond, kHour),
+             "unused: a server has neither targets nor local programs")
+        .range(kSecond, kHour)
+        .no_effect("server.limits.stalled_close_timeout"),
     duration("server.shutdown_timeout", "10s", kServer, "time for streams to end on SIGTERM")
         .range(0, kHour)
         .flag("shutdown-timeout")

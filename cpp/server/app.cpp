@@ -77,7 +77,6 @@ class App {
     auto loop = net::Loop::create(config_.limits.memory_budget_bytes);
     if (!loop) return complain("cannot create the event loop", loop.error().text);
     loop_ = std::move(*loop);
-    loop_->set_stalled_close_us(config_.limits.stalled_close_timeout_us);
     if (!open_database()) return false;
     auto tls = make_tls(config_);
     if (!tls) {

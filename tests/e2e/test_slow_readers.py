@@ -1,7 +1,9 @@
 """Readers that stop: memory stays within the windows and comes back, everybody else goes on."""
 
 import contextlib
+import select
 import socket
+import threading
 import time
 import unittest
 
@@ -24,7 +26,53 @@ class Flooding(Target):
                 self.sent += s.send(block)
 
 
+def left_unread(s):
+    """How many bytes of what `s` sent the program at its other end has not read."""
+    ends = f"{s.getpeername()[1]:04X}", f"{s.getsockname()[1]:04X}"
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        for line in f.readlines()[1:]:
+            _, local, remote, _, queues, *_ = line.split()
+            if (local.rpartition(":")[2], remote.rpartition(":")[2]) == ends:
+                return int(queues.rpartition(":")[2], 16)
+    return 0
+
+
+def send_until_paused(s):
+    """Ends with a half-close that the program at the other end cannot read yet."""
+    while True:
+        s.sendall(b"f" * 16384)
+        end = time.monotonic() + 1
+        while left_unread(s) > 0:
+            if time.monotonic() > end:
+                s.shutdown(socket.SHUT_WR)
+                return
+            time.sleep(0.01)
+
+
+def is_cut(s):
+    poll = select.poll()
+    poll.register(s, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+class Holding(Target):
+    """Keeps its connections and reads nothing."""
+
+    def __init__(self):
+        self.held = []
+        self.over = threading.Event()
+        super().__init__()
+
+    def handle(self, s):
+        self.held.append(s)
+        self.over.wait()
+
+
 class SlowReaders(MeshTest):
+    options = {"edit": lambda mesh: [
+        mesh.rewrite(name, lambda text, name=name: text.replace(
+            f"{name}:\n", f"{name}:\n  limits: {{stalled_close_timeout: 1s}}\n", 1)) for name in ("agent", "client")]}
+
     @classmethod
     def setUpClass(cls):
         more_descriptors()
@@ -122,6 +170,21 @@ class SlowReaders(MeshTest):
                 self.assertLess(flooding.sent - read, 3 * 2 * WINDOW + 36 * MIB)
         finally:
             flooding.close()
+
+    def test_who_half_closed_and_is_not_read_is_given_up_after_the_configured_time(self):
+        """limits.stalled_close_timeout of client and agent: looked at every 5 s, so about 10 s, and 60 s by default."""
+        target = Holding()
+        with contextlib.ExitStack() as stack:
+            stack.callback(target.close)
+            stack.callback(target.over.set)
+            stack.enter_context(self.stalled(target.port))
+            wait_until(lambda: len(target.held) == 1, "the target to accept")
+            upload = stack.enter_context(socks_connect(self.mesh.socks_port, "127.0.0.1", target.port))
+            senders = {"agent": target.held[0], "client": upload}
+            for s in senders.values():
+                send_until_paused(s)
+            for name, s in senders.items():
+                wait_until(lambda s=s: is_cut(s), f"the {name} to give up", limit_s=45)
 
     def test_one_stalled_reader_among_31_small_flows(self):
         flooding = Flooding()

@@ -133,6 +133,7 @@ TEST_F(AgentSlotTest, ExtensionsBeginWithTheAcknowledgementOfOurServer) {
   EXPECT_TRUE(mux.peer_is_ours);
   EXPECT_EQ(mux.window_max_bytes, 1'000'000u);
   ASSERT_TRUE(run_until([&] { return slot->current_mux()->rounds.rtt_us != 0; })) << "measured at once";
+  EXPECT_NE(slot->load().rtt_us, 0u) << "the pool is judged by it, too";
 }
 
 TEST_F(AgentSlotTest, AListWithoutOurExtensionsIsNoProofEither) {
