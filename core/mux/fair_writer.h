@@ -18,7 +18,8 @@
  * Where it is asked for, small items of a stream keep a distance in time: bytes that would
  * make one too soon are held (not active) until more of them came, the stream ends or they
  * are due. Datagrams cannot be joined: so many of a stream leave per turn of that length, the others
- * are held for the next. Owns nothing, allocates nothing: streams carry their node, deficit and counts.
+ * are held for the next unless the stream ends. Owns nothing, allocates nothing: streams carry their
+ * node, deficit and counts.
  */
 #ifndef TMESH_MUX_FAIR_WRITER_H
 #define TMESH_MUX_FAIR_WRITER_H

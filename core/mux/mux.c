@@ -59,7 +59,7 @@ void tmesh_mux_stream_moved(struct tmesh_stream* s) {
 }
 
 void tmesh_mux_schedule(struct tmesh_stream* s) {
-  if (tmesh_fair_writer_update(&s->mux->writer, s) || s->place == TMESH_PLACE_HELD) tmesh_mux_dirty(s->mux);
+  if (tmesh_fair_writer_update(&s->mux->writer, s)) tmesh_mux_dirty(s->mux);
 }
 
 static void drop_control(struct tmesh_mux* m) {

@@ -64,6 +64,7 @@ typedef void (*tmesh_stream_event_fn)(void* user, struct tmesh_stream* stream, u
 #define TMESH_MARK_WINDOW_UPDATE 0x04u
 #define TMESH_MARK_RESET 0x08u
 
+/* Members stand so that nearly nothing is padding: there may be many thousands of these. */
 struct tmesh_stream {
   /* identity */
   struct tmesh_mux* mux;
@@ -76,46 +77,46 @@ struct tmesh_stream {
   bool has_early_data;   /* negotiated when it began: DATA may come before the answer */
   bool waits_for_answer; /* a splice found no room because it is opening */
 
+  /* pending marks, but for the size of a WINDOW_UPDATE */
+  uint8_t marks;
+  uint32_t open_window_bytes;
+  char* open_payload; /* encoded OPEN_STREAM until pulled; owned */
+  uint32_t open_payload_len_bytes;
+
   /* user */
+  struct tmesh_open_result result; /* received (opener) or to be sent (acceptor) */
+  struct tmesh_status over;
+  uint8_t events; /* TMESH_STREAM_EV_* not yet dispatched */
   void* user;
   tmesh_stream_event_fn on_event;
-  uint8_t events; /* TMESH_STREAM_EV_* not yet dispatched */
-  struct tmesh_status over;
-  struct tmesh_open_result result; /* received (opener) or to be sent (acceptor) */
 
   /* inbound: read from the link, waiting for the user */
   struct tmesh_chunkq in;
   struct tmesh_recv_window recv;
+  uint32_t update_bytes; /* increment of the pending WINDOW_UPDATE; increments add up; part of recv's
+                            credit that the peer does not know of, so at most that */
   struct tmesh_growth growth;
-  bool in_eof;             /* HALF_CLOSE arrived (after every byte in `in`) */
   uint16_t early_in_bytes; /* acceptor: received while opening */
+  bool in_eof;             /* HALF_CLOSE arrived (after every byte in `in`) */
 
   /* outbound: from the user, waiting for the link */
-  struct tmesh_chunkq out;
-  struct tmesh_send_window send;
-  uint64_t moved_us;         /* when bytes last came into an empty queue, were added to `out` or left */
-  uint64_t stalled_since_us; /* when tmesh_mux_reset_stalled first saw it stalled; 0 = is not */
   uint32_t out_max_bytes;
+  struct tmesh_send_window send;
+  uint32_t batched_bytes; /* pulled, not yet reported written */
+  uint32_t small_us;      /* when its last small item was taken, or the turn of its last datagram began;
+                             low 32 bits */
+  uint32_t deficit_bytes; /* deficit round-robin, RFC-less but standard: bytes this round may still send */
   uint16_t first_bytes;   /* sent since the open, up to TMESH_FRESH_MAX_BYTES */
   uint8_t place;          /* enum tmesh_writer_place: where in_active is linked */
   bool is_due;            /* its bytes were held long enough */
   uint8_t turn_count;     /* datagrams taken in the turn of small_us */
-  uint32_t small_us;      /* when its last small item was taken, or the turn of its last datagram began;
-                             low 32 bits */
-  uint32_t deficit_bytes; /* deficit round-robin, RFC-less but standard: bytes this round may still send */
   bool out_eof;           /* HALF_CLOSE queued behind every byte in `out` */
   bool out_eof_pulled;
-  bool out_eof_written;   /* HALF_CLOSE and every byte before it were reported written */
-  uint32_t batched_bytes; /* pulled, not yet reported written */
-  size_t written_bytes;   /* reported written, not yet dispatched; valid inside the event callback */
-
-  /* pending marks */
-  uint8_t marks;
-  uint32_t update_bytes; /* increment of the pending WINDOW_UPDATE; increments add up; part of recv's
-                            credit that the peer does not know of, so at most that */
-  uint32_t open_window_bytes;
-  char* open_payload; /* encoded OPEN_STREAM until pulled; owned */
-  uint32_t open_payload_len_bytes;
+  bool out_eof_written; /* HALF_CLOSE and every byte before it were reported written */
+  struct tmesh_chunkq out;
+  uint64_t moved_us;         /* when bytes last came into an empty queue, were added to `out` or left */
+  uint64_t stalled_since_us; /* when tmesh_mux_reset_stalled first saw it stalled; 0 = is not */
+  size_t written_bytes;      /* reported written, not yet dispatched; valid inside the event callback */
 
   /* membership */
   struct tmesh_list in_all;    /* every stream of the mux */

@@ -65,7 +65,7 @@ Result<Ticket> Workers::submit_job(std::unique_ptr<Job> job) {
   node->owner = this;
   node->id = impl_->next_id++;
   tmesh_status st = tmesh_workers_submit(impl_->pool, &node->c);
-  if (!tmesh_is_ok(st)) return fail(static_cast<tmesh_code>(st.code), "too many jobs wait");
+  if (!tmesh_is_ok(st)) return fail(static_cast<tmesh_code>(st.code), "the workers take no job now");
   uint64_t id = node->id;
   impl_->jobs.emplace(id, node.release());
   return Ticket(this, id, &Workers::cancel);

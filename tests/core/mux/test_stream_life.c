@@ -178,7 +178,7 @@ static void freed_streams_are_reused_and_the_cache_is_bounded(void** state) {
 static void an_idle_stream_is_small(void** state) {
   (void)state;
   /* Two processes hold one stream each way and the hub two: 2 KiB per process is the goal. */
-  assert_true(sizeof(struct tmesh_stream) <= 352);
+  assert_true(sizeof(struct tmesh_stream) <= 304);
   struct peer* p = peer_new_acceptor();
   struct tmesh_stream* s = peer_opened(p, 1);
   assert_int_equal(tmesh_chunkq_held_bytes(&s->in) + tmesh_chunkq_held_bytes(&s->out), 0);
