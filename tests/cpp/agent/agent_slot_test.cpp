@@ -30,6 +30,21 @@ struct AgentSlotTest : AgentTest {
     slot->start();
     up(0);
   }
+  // A server that writes its frames by hand; streams 1 to count are being dialled.
+  void start_with_streams(uint32_t count, uint32_t window_bytes) {
+    make();
+    slot->start();
+    timers.advance(0);
+    ASSERT_TRUE(run_until([&] { return server.has_request(0); }));
+    Peer& peer = server.peer(0);
+    peer.reply(peer.switching(""));
+    for (uint32_t id = 1; id <= count; id++) {
+      peer.reply(test::raw_frame(TMESH_FRAME_OPEN_STREAM,
+                                 R"({"protocol":"tcp","target_host":"a","target_port":80})", id,
+                                 window_bytes));
+    }
+    ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == count; }));
+  }
   // The slot has noticed that its link is over and waits for the next attempt.
   void settle_down() {
     ASSERT_TRUE(run_until([&] { return timers.count() > 0; }));
@@ -307,18 +322,8 @@ TEST_F(AgentSlotTest, WithoutAConfiguredLimitThereIsNone) {
 
 TEST_F(AgentSlotTest, ConfiguredWindowViolationsEndTheLink) {
   config.limits.window_violations_count = 2;
-  make();
-  slot->start();
-  timers.advance(0);
-  ASSERT_TRUE(run_until([&] { return server.has_request(0); }));
+  start_with_streams(3, TMESH_WINDOW_INITIAL_BYTES);
   Peer& peer = server.peer(0);
-  peer.reply(peer.switching(""));
-  for (uint32_t id = 1; id <= 3; id++) {
-    peer.reply(test::raw_frame(TMESH_FRAME_OPEN_STREAM,
-                               R"({"protocol":"tcp","target_host":"a","target_port":80})", id,
-                               TMESH_WINDOW_INITIAL_BYTES));
-  }
-  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 3; }));
   peer.reply(test::raw_window_update_of_zero(1));
   ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
   EXPECT_NE(slot->current_mux(), nullptr);
@@ -329,17 +334,8 @@ TEST_F(AgentSlotTest, ConfiguredWindowViolationsEndTheLink) {
 // LESSONS R13, agent.streams.inbound_buffer_bytes: what a stream without windows may have waiting.
 TEST_F(AgentSlotTest, TheConfiguredInboundBufferBoundsALegacyStream) {
   config.streams.inbound_buffer_bytes = 65'536;
-  make();
-  slot->start();
-  timers.advance(0);
-  ASSERT_TRUE(run_until([&] { return server.has_request(0); }));
+  start_with_streams(2, 0);
   Peer& peer = server.peer(0);
-  peer.reply(peer.switching(""));
-  for (uint32_t id = 1; id <= 2; id++) {
-    peer.reply(test::raw_frame(TMESH_FRAME_OPEN_STREAM,
-                               R"({"protocol":"tcp","target_host":"a","target_port":80})", id, 0));
-  }
-  ASSERT_TRUE(run_until([&] { return dialer.targets.running().size() == 2; }));
   const std::string block(32'768, 'x');
   const std::string full =
       test::raw_frame(TMESH_FRAME_DATA, block, 1) + test::raw_frame(TMESH_FRAME_DATA, block, 1);

@@ -98,6 +98,16 @@ class PoolsTest : public net::LoopTest {
     pools->start();
     for (std::size_t n = before; n < before + links; n++) answer(n);
   }
+  // Two links that are ready and hardly used, one more than there must be.
+  void two_of_which_one_may_go() {
+    config.connections.low_watermark_count = 2;
+    up(1, 2);
+    config.connections.min_count = 2;
+    pools->use_settings(config.connections);
+    answer(1);
+    config.connections.min_count = 1;
+    pools->use_settings(config.connections);
+  }
   // The n-th request from 0 arrives and becomes a link; the client has its session.
   void answer(std::size_t n, tmesh_subprotocol subprotocol = TMESH_SUBPROTOCOL_METADATA) {
     const std::size_t before = ready_count();

@@ -360,13 +360,7 @@ TEST_F(PoolsTest, NewBoundsHoldAtOnce) {
 }
 
 TEST_F(PoolsTest, AnOutageNeitherGrowsNorShrinksAPool) {
-  config.connections.low_watermark_count = 2;
-  up(1, 2);
-  config.connections.min_count = 2;
-  pools->use_settings(config.connections);
-  answer(1);
-  config.connections.min_count = 1;
-  pools->use_settings(config.connections);
+  two_of_which_one_may_go();
   server.close();
   for (auto& peer : server.peers) peer->link = {};
   ASSERT_TRUE(run_until([&] { return ready_count() == 0; }));
@@ -377,13 +371,7 @@ TEST_F(PoolsTest, AnOutageNeitherGrowsNorShrinksAPool) {
 
 // Else the client could open nothing until the link that is away came back.
 TEST_F(PoolsTest, ALinkThatIsAwayGoesBeforeOneThatTakesStreams) {
-  config.connections.low_watermark_count = 2;
-  up(1, 2);
-  config.connections.min_count = 2;
-  pools->use_settings(config.connections);
-  answer(1);
-  config.connections.min_count = 1;
-  pools->use_settings(config.connections);
+  two_of_which_one_may_go();
   server.peer(0).link = {};
   ASSERT_TRUE(run_until([&] { return ready_count() == 1; }));
   timers.advance(3 * kEvaluation_us);
