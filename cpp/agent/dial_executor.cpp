@@ -183,7 +183,8 @@ void DialExecutor::cancel(void* owner, uint64_t id) {
   auto& self = *static_cast<DialExecutor*>(owner);
   const auto it = self.by_id_.find(id);
   if (it == self.by_id_.end()) return;
-  self.note_cancel(self.timers_.now_us());
+  const uint64_t now_us = self.timers_.now_us();
+  if (now_us - it->second->accepted_us < kQuickCancelUs) self.note_cancel(now_us);
   ++self.counts_.cancelled;
   self.remove(*it->second);
   self.advance();

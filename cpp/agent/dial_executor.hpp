@@ -10,8 +10,9 @@
 // by its result, or by the cancel of its Dialer, which ends lookup and sockets at once.
 //
 // Cancelling is destruction of the Ticket. A peer that opens and cancels in a circle
-// (rapid reset) would get unbounded work out of bounded slots; beyond
-// kCancelsMax cancels in kCancelWindow everything is refused with queue_full.
+// (rapid reset) would get unbounded work out of bounded slots; beyond kCancelsMax
+// quick cancels in the window everything is refused with queue_full. What was given up
+// after kQuickCancelUs has held its slot for so long, which bounds it.
 //
 // Owns the waiting and running dials, allocates one node each (at most concurrent_max
 // + pending_max + slow_max). One thread; time comes from Timers. Outlives the
@@ -43,9 +44,11 @@ inline constexpr uint64_t kSlowWhenCrowdedUs = 50'000;
 inline constexpr std::size_t kSlowMax = 256;
 // Ten seconds of history in steps of one.
 inline constexpr std::size_t kCancelWindowSeconds = 10;
-// Closing a page cancels at most what is in flight (32 + 128). Three times that in ten
-// seconds is no page but a circle.
-inline constexpr uint32_t kCancelsMax = 512;
+// The link carries the opens of all clients of a server, so this is not about one of them:
+// the server refuses a client after 256 already. Some 400 lookups and connects in vain per
+// second are a few percent of a core.
+inline constexpr uint32_t kCancelsMax = 4096;
+inline constexpr uint64_t kQuickCancelUs = 1'000'000;
 
 struct DialSettings {
   std::size_t concurrent_max = 32;

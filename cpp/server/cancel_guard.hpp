@@ -1,7 +1,8 @@
 // Rapid reset: counts the opens that a client cancelled while they cost something.
 //
 // Such an open has taken a database query and perhaps an agent's dial, and its slot is
-// free again at once, so that bounded slots alone do not bound the work. Beyond
+// free again at once, so that bounded slots alone do not bound the work. What was given up
+// kQuickUs after its start has held its slot for so long and is not to be noted. Beyond
 // kCancelsMax in kWindowSeconds the client's opens are refused until the window has
 // passed. A client is a token, however many links it opens. One entry per client that
 // cancelled lately. One thread; time is an argument.
@@ -20,9 +21,10 @@ class CancelGuard {
  public:
   static constexpr std::size_t kWindowSeconds = 10;
   // Closing a page cancels at most what may run (128 by default); twice that is a
-  // circle. Half of what an agent takes from one server link (512) before it refuses
-  // everybody's opens.
+  // circle. A sixteenth of what an agent takes from one server link (4,096) before it
+  // refuses everybody's opens.
   static constexpr uint32_t kCancelsMax = 256;
+  static constexpr uint64_t kQuickUs = 1'000'000;
 
   void note(uint64_t client_key, uint64_t now_us) {
     const uint64_t second = now_us / 1'000'000;

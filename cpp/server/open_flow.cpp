@@ -5,6 +5,7 @@
 
 #include "core/mux/mux.h"
 #include "core/proto/capability.h"
+#include "cpp/server/cancel_guard.hpp"
 
 namespace tmesh::server {
 namespace {
@@ -63,6 +64,7 @@ void OpenFlow::refuse_full() {
 }
 
 void OpenFlow::on_run() {
+  ran_us_ = parts_.timers.now_us();
   StreamRequest request;
   request.token_id = token_id_;
   request.agent_id = open_->agent_id;
@@ -184,7 +186,8 @@ void OpenFlow::on_client_event(void* user, tmesh_stream* stream, unsigned events
     return;
   }
   self->deadline_.cancel();
-  if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM)
+  if (self->is_running() && stream->over.scope == TMESH_SCOPE_STREAM &&
+      self->parts_.timers.now_us() - self->ran_us_ < CancelGuard::kQuickUs)
     self->parts_.owner.on_cancelled(self->client_key_);
   if (!has_relay) tmesh_stream_release(std::exchange(self->client_side_, nullptr));
   if (!self->is_authorizing_) self->over();

@@ -95,6 +95,7 @@ class OpenFlow final : private OpenJob {
   std::list<StreamRelay> relay_;  // at most one: a list's node goes on to the owner as it is
   uint64_t link_number_ = 0;      // of the agent's link, and when it was opened there
   uint64_t opened_us_ = 0;
+  uint64_t ran_us_ = 0;  // when it got its slot
   Ticket deadline_;
   Ticket step_;
   bool is_authorizing_ = false;

@@ -364,6 +364,24 @@ TEST_F(OpenFlowLifeTest, RapidResetOverSeveralLinksOfOneTokenCountsTogether) {
   EXPECT_LE(agent.opens.size(), CancelGuard::kCancelsMax) << "what one link may, not four times that";
 }
 
+TEST_F(OpenFlowLifeTest, OpensGivenUpAfterASecondAreNoRapidReset) {
+  settings.concurrent_opens_max = settings.opens_per_link_max = 2 * CancelGuard::kCancelsMax;
+  start();
+  FakeAgent& agent = add_agent();
+  std::list<PlainStream> hung(CancelGuard::kCancelsMax);
+  for (PlainStream& stream : hung) ASSERT_TRUE(stream.open(client.mux(), open_request("b", 2)));
+  pump();
+  ASSERT_EQ(agent.opens.size(), hung.size());
+  timers.advance(CancelGuard::kQuickUs);
+  for (PlainStream& stream : hung) stream.reset();
+  pump();
+  PlainStream next;
+  open(next);
+  agent.last().accept();
+  pump();
+  EXPECT_TRUE(next.has_result && next.result.accepted);
+}
+
 TEST_F(OpenFlowLifeTest, RapidResetStaysWithinTheLimitsAndLeavesOthersAlone) {
   start();
   FakeAgent& agent = add_agent();
