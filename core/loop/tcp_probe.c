@@ -55,9 +55,10 @@ void tmesh_tcp_probe(struct tmesh_tcp* t) {
     tmesh_alarm_set(t->loop, &t->alarm, now_us + t->loop->paused_probe_us);
     return;
   }
-  if (state == TMESH_PEER_ENDED && t->half_closed_us == 0) t->half_closed_us = now_us;
-  /* A look that comes this late means that the process was stopped: nobody had a chance. */
-  if (t->half_closed_us != 0 && now_us > t->alarm.at_us + t->loop->paused_probe_us) {
+  if (state == TMESH_PEER_ENDED && t->half_closed_us == 0) {
+    t->half_closed_us = now_us;
+  } else if (t->half_closed_us != 0 && now_us > t->alarm.at_us + t->loop->paused_probe_us) {
+    /* A look that comes this late means that the process was stopped: nobody had a chance. */
     t->half_closed_us += now_us - t->alarm.at_us;
   }
   /* It will send nothing more and what it sent is not taken: nobody would ever notice

@@ -103,6 +103,21 @@ static void a_stalled_socket_gets_its_whole_time_after_the_jump(void** state) {
   end_pair();
 }
 
+static void an_end_that_is_first_seen_after_the_jump_counts_from_then(void** state) {
+  (void)state;
+  static uint8_t data[100000];
+  test_send_all(peer, data, sizeof data);
+  tmesh_tcp_read(&s.tcp, 1000);
+  RUN_UNTIL(s.tcp.paused_since_us != 0);
+  shutdown(peer, SHUT_WR);
+  jump();
+  RUN_UNTIL(s.tcp.half_closed_us != 0 || s.broken_count > 0);
+  assert_int_equal(s.broken_count, 0);
+  RUN_UNTIL(s.broken_count == 1);
+  assert_int_equal(s.why.code, TMESH_E_TIMEOUT);
+  end_pair();
+}
+
 static void nobody_is_stalled_for_memory_because_the_process_was(void** state) {
   (void)state;
   static uint8_t data[65536];
@@ -137,6 +152,7 @@ int main(void) {
       JUMP_TEST(an_alarm_that_is_due_runs_behind_what_waits_in_sockets),
       JUMP_TEST(a_graceful_close_is_not_cut_short),
       JUMP_TEST(a_stalled_socket_gets_its_whole_time_after_the_jump),
+      JUMP_TEST(an_end_that_is_first_seen_after_the_jump_counts_from_then),
       JUMP_TEST(nobody_is_stalled_for_memory_because_the_process_was),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

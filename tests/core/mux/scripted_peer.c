@@ -139,6 +139,14 @@ struct peer* peer_new_opener(void) {
   return peer_new(&c);
 }
 
+struct peer* peer_new_early(bool is_opener) {
+  struct tmesh_mux_config c = peer_config();
+  c.is_opener = is_opener;
+  c.has_early_data = true;
+  c.peer_is_ours = true;
+  return peer_new(&c);
+}
+
 void peer_free(struct peer* p) {
   for (size_t i = 0; i < p->users_count; i++) {
     if (p->users[i].stream != NULL) tmesh_stream_release(p->users[i].stream);
@@ -184,6 +192,10 @@ struct tmesh_open_stream sample_open(void) {
   struct tmesh_open_stream o = {.protocol = TMESH_OPEN_TCP, .target_port = 443};
   strcpy(o.target_host, "example.test");
   return o;
+}
+
+void peer_pattern(uint8_t* bytes, size_t n) {
+  for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(i * 31 + i / 257);
 }
 
 void peer_open(struct peer* p, uint32_t id, uint16_t flags, uint32_t window) {

@@ -65,6 +65,8 @@ struct tmesh_mux_config peer_config(void);
 struct peer* peer_new(const struct tmesh_mux_config* config);
 struct peer* peer_new_acceptor(void);
 struct peer* peer_new_opener(void);
+/* One of ours, with early data. */
+struct peer* peer_new_early(bool is_opener);
 /* Releases what is left, closes, and checks that every block came back. */
 void peer_free(struct peer* p);
 
@@ -103,6 +105,8 @@ struct tmesh_stream* peer_stream(struct peer* p, uint32_t id);
 /* Routes the events of u->stream into u. */
 void peer_attach(struct seen* u);
 struct tmesh_open_stream sample_open(void);
+/* Bytes that tell their place. */
+void peer_pattern(uint8_t* bytes, size_t n);
 
 /* An acceptor with the open streams 1 and 2. */
 struct peer* peer_two_streams(void);

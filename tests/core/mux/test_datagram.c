@@ -9,10 +9,6 @@
 static uint8_t bytes[1u << 17];
 static uint8_t got[1u << 17];
 
-static void fill_bytes(void) {
-  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 31 + i / 251);
-}
-
 /* DATA in a single piece; peer_frame() gives two. */
 static void data_in_one_piece(struct peer* p, uint32_t id, const void* data, size_t n) {
   struct tmesh_frame_header h = {.type = TMESH_FRAME_DATA, .stream_id = id, .length_bytes = (uint32_t)n};
@@ -250,37 +246,6 @@ static void taking_and_sending_count_as_movement(void** state) {
   peer_free(p);
 }
 
-static void sending_says_why_not_and_counts_what_is_dropped(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  p->on_open = OPEN_LATER;
-  peer_open_udp(p, 1, 0, 0);
-  struct tmesh_stream* s = peer_stream(p, 1);
-  assert_int_equal(tmesh_stream_send_datagram(s, bytes, 1).code, TMESH_E_STATE);
-  struct tmesh_open_result ok = tmesh_open_accept();
-  tmesh_stream_answer(s, &ok);
-  assert_int_equal(tmesh_stream_send_datagram(s, bytes, TMESH_DATAGRAM_MAX_BYTES + 1).code,
-                   TMESH_E_TOO_LARGE);
-  size_t sent = 0;
-  struct tmesh_status st;
-  while (tmesh_is_ok(st = tmesh_stream_send_datagram(s, bytes, LARGEST))) sent++;
-  assert_int_equal(st.code, TMESH_E_LIMIT);
-  const size_t room = tmesh_stream_out_room(s);
-  assert_int_equal(tmesh_stream_send_datagram(s, bytes, room - TMESH_DATAGRAM_PREFIX_BYTES + 1).code,
-                   TMESH_E_LIMIT);
-  assert_int_equal(sent, s->out_max_bytes / (LARGEST + 4));
-  assert_int_equal(p->mux.stats.datagrams_dropped_count, 3);
-  peer_flush(p);
-  p->pool.budget_count = p->pool.live_count;
-  assert_int_equal(tmesh_stream_send_datagram(s, bytes, 1).code, TMESH_E_NO_MEMORY);
-  assert_int_equal(p->mux.stats.datagrams_dropped_count, 4);
-  tmesh_mux_check(&p->mux);
-  tmesh_stream_finish(s);
-  assert_int_equal(tmesh_stream_send_datagram(s, bytes, 1).code, TMESH_E_STATE);
-  assert_int_equal(p->mux.stats.datagrams_dropped_count, 4);
-  peer_free(p);
-}
-
 static void windows_mean_nothing_in_either_direction_Z1(void** state) {
   (void)state;
   struct peer* p = peer_new_acceptor(); /* windows are negotiated, and the open announced one */
@@ -304,25 +269,6 @@ static void windows_mean_nothing_in_either_direction_Z1(void** state) {
   peer_update(p, 1, UINT32_MAX);
   assert_int_equal(s->state, TMESH_STREAM_OPEN);
   assert_int_equal(p->mux.stats.window_violations_count, 0);
-  peer_free(p);
-}
-
-static void an_opener_announces_no_window_Z1(void** state) {
-  (void)state;
-  struct peer* p = peer_new_opener();
-  struct tmesh_open_stream o = sample_open();
-  o.protocol = TMESH_OPEN_UDP;
-  struct tmesh_open_params params = {&o, false, WINDOW};
-  struct tmesh_status why;
-  struct tmesh_stream* s = tmesh_mux_open(&p->mux, &params, &why);
-  assert_non_null(s);
-  assert_true(tmesh_is_ok(tmesh_stream_send_datagram(s, bytes, 0)));
-  peer_flush(p);
-  assert_int_equal(p->frames[0].header.type, TMESH_FRAME_OPEN_STREAM);
-  assert_int_equal(p->frames[0].header.window_bytes, 0);
-  assert_int_equal(p->frames[1].header.type, TMESH_FRAME_DATA);
-  assert_int_equal(p->frames[1].header.length_bytes, 0);
-  tmesh_stream_release(s);
   peer_free(p);
 }
 
@@ -360,37 +306,6 @@ static void datagrams_of_a_legacy_open_wait_for_the_answer(void** state) {
   peer_free(p);
 }
 
-static void a_datagram_is_sent_when_its_last_byte_is_there(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  struct tmesh_stream* s = peer_opened_udp(p, 1);
-  peer_forget(p);
-  uint8_t framed[4 + 5000];
-  tmesh_datagram_prefix(framed, 5000);
-  memcpy(framed + 4, bytes, 5000);
-  /* As a splice hands it on: cut anywhere, also inside the prefix. */
-  static const size_t cuts[] = {1, 3, 4, 2000, 5003};
-  size_t at = 0;
-  for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
-    assert_true(tmesh_is_ok(tmesh_chunkq_append(&s->out, framed + at, cuts[i] - at)));
-    at = cuts[i];
-    tmesh_stream_out_added(s);
-    tmesh_mux_check(&p->mux);
-    assert_false(tmesh_mux_has_output(&p->mux));
-  }
-  assert_true(tmesh_is_ok(tmesh_chunkq_append(&s->out, framed + at, sizeof framed - at)));
-  tmesh_stream_out_added(s);
-  assert_true(tmesh_mux_has_output(&p->mux));
-  tmesh_stream_finish(s);
-  peer_flush(p);
-  assert_int_equal(p->frames_count, 2);
-  assert_int_equal(p->frames[0].header.length_bytes, 5000);
-  assert_memory_equal(p->frames[0].payload, bytes, 5000);
-  assert_int_equal(p->frames[1].header.type, TMESH_FRAME_HALF_CLOSE);
-  assert_int_equal(peer_user(p, 1)->written_bytes, sizeof framed); /* with the prefix: as it was moved */
-  peer_free(p);
-}
-
 static void a_stream_that_ends_within_a_frame_leaves_nothing(void** state) {
   (void)state;
   for (int how = 0; how < 3; how++) {
@@ -416,7 +331,7 @@ static void a_stream_that_ends_within_a_frame_leaves_nothing(void** state) {
 }
 
 int main(void) {
-  fill_bytes();
+  peer_pattern(bytes, sizeof bytes);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(arrived_datagrams_are_kept_apart_and_in_order),
       cmocka_unit_test(nothing_of_a_datagram_is_seen_before_all_of_it_is_there),
@@ -428,12 +343,9 @@ int main(void) {
       cmocka_unit_test(the_rest_of_a_datagram_has_room_however_short_memory_is),
       cmocka_unit_test(an_arrived_datagram_needs_no_memory_to_be_queued),
       cmocka_unit_test(taking_and_sending_count_as_movement),
-      cmocka_unit_test(sending_says_why_not_and_counts_what_is_dropped),
       cmocka_unit_test(windows_mean_nothing_in_either_direction_Z1),
-      cmocka_unit_test(an_opener_announces_no_window_Z1),
       cmocka_unit_test(a_strict_open_is_answered_and_takes_no_early_data),
       cmocka_unit_test(datagrams_of_a_legacy_open_wait_for_the_answer),
-      cmocka_unit_test(a_datagram_is_sent_when_its_last_byte_is_there),
       cmocka_unit_test(a_stream_that_ends_within_a_frame_leaves_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -346,85 +346,6 @@ static void our_own_peers_must_use_strictly_increasing_ids(void** state) {
   peer_free(p);
 }
 
-static void windows_are_used_exactly_when_announced(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  peer_opened(p, 1);
-  assert_true(peer_user(p, 1)->stream->recv.is_limited);
-  assert_int_equal(peer_user(p, 1)->stream->recv.credit_bytes, TMESH_WINDOW_INITIAL_BYTES);
-  assert_int_equal(peer_user(p, 1)->stream->send.credit_bytes, WINDOW);
-  peer_open(p, 2, STRICT, 0);
-  assert_false(peer_user(p, 2)->stream->recv.is_limited);
-  assert_false(peer_user(p, 2)->stream->send.is_limited);
-  peer_free(p);
-  struct tmesh_mux_config c = peer_config();
-  c.has_flow_control = false;
-  p = peer_new(&c);
-  peer_open(p, 1, STRICT, WINDOW);
-  assert_false(peer_user(p, 1)->stream->recv.is_limited);
-  peer_free(p);
-}
-
-static void acceptor_window_is_262144_whatever_is_configured(void** state) {
-  (void)state;
-  struct tmesh_mux_config c = peer_config();
-  c.initial_window_bytes = 1u << 20;
-  struct peer* p = peer_new(&c);
-  assert_int_equal(peer_opened(p, 1)->recv.size_bytes, TMESH_WINDOW_INITIAL_BYTES);
-  peer_free(p);
-}
-
-static void legacy_data_before_the_answer_waits_in_the_inbound_queue_C9(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  peer_open(p, 1, 0, 0);
-  peer_data(p, 1, 30000);
-  peer_data(p, 1, 10000);
-  peer_frame(p, TMESH_FRAME_HALF_CLOSE, 1, NULL, 0);
-  struct tmesh_stream* s = peer_user(p, 1)->stream;
-  peer_flush(p);
-  assert_int_equal(s->state, TMESH_STREAM_OPENING);
-  assert_int_equal(s->in.len_bytes, 40000);
-  assert_true(s->in_eof);
-  struct tmesh_open_result ok = tmesh_open_accept();
-  tmesh_stream_answer(s, &ok);
-  assert_int_equal(s->state, TMESH_STREAM_HALF_CLOSED_REMOTE);
-  peer_flush(p);
-  assert_int_equal(p->frames_count, 0);
-  peer_free(p);
-}
-
-static void legacy_data_after_its_half_close_resets_even_while_opening(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  peer_open(p, 1, 0, 0);
-  peer_frame(p, TMESH_FRAME_HALF_CLOSE, 1, NULL, 0);
-  peer_data(p, 1, 1);
-  peer_open(p, 2, 0, 0);
-  peer_frame(p, TMESH_FRAME_HALF_CLOSE, 2, NULL, 0);
-  peer_frame(p, TMESH_FRAME_HALF_CLOSE, 2, NULL, 0);
-  peer_flush(p);
-  assert_int_equal(peer_user(p, 1)->over.code, TMESH_E_STATE);
-  assert_int_equal(peer_user(p, 2)->over.code, TMESH_E_STATE);
-  peer_free(p);
-}
-
-static void strict_data_before_the_answer_resets_that_stream_C7(void** state) {
-  (void)state;
-  struct peer* p = peer_new_acceptor();
-  peer_open(p, 1, STRICT, WINDOW);
-  peer_open(p, 2, STRICT, WINDOW);
-  peer_open(p, 3, STRICT, WINDOW);
-  peer_data(p, 1, 1);
-  peer_frame(p, TMESH_FRAME_HALF_CLOSE, 2, NULL, 0);
-  peer_flush(p);
-  assert_int_equal(peer_user(p, 1)->over.code, TMESH_E_STATE);
-  assert_int_equal(peer_user(p, 2)->over.code, TMESH_E_STATE);
-  assert_int_equal(peer_user(p, 3)->over_count, 0);
-  assert_int_equal(peer_sent(p, TMESH_FRAME_RESET, 0), 2);
-  peer_free(p);
-}
-
 static void a_peer_that_opens_and_never_reads_its_answers_ends_the_link(void** state) {
   (void)state;
   struct tmesh_mux_config c = peer_config();
@@ -468,11 +389,6 @@ int main(void) {
       cmocka_unit_test(seen_window_slides_over_any_jump),
       cmocka_unit_test(the_seen_window_matches_a_model),
       cmocka_unit_test(our_own_peers_must_use_strictly_increasing_ids),
-      cmocka_unit_test(windows_are_used_exactly_when_announced),
-      cmocka_unit_test(acceptor_window_is_262144_whatever_is_configured),
-      cmocka_unit_test(legacy_data_before_the_answer_waits_in_the_inbound_queue_C9),
-      cmocka_unit_test(legacy_data_after_its_half_close_resets_even_while_opening),
-      cmocka_unit_test(strict_data_before_the_answer_resets_that_stream_C7),
       cmocka_unit_test(a_peer_that_opens_and_never_reads_its_answers_ends_the_link),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,7 +197,7 @@ static void an_early_half_close_stays_behind_its_bytes(void** state) {
 }
 
 int main(void) {
-  for (size_t i = 0; i < sizeof bulk; i++) bulk[i] = (uint8_t)(i * 31 + i / 257);
+  peer_pattern(bulk, sizeof bulk);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(written_is_reported_per_batch_and_not_before),
       cmocka_unit_test(a_stream_released_while_its_bytes_are_in_the_batch_is_skipped),

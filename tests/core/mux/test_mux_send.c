@@ -331,7 +331,7 @@ static void outbound_room_is_bounded_and_at_least_a_window_W1(void** state) {
 }
 
 int main(void) {
-  for (size_t i = 0; i < sizeof bulk; i++) bulk[i] = (uint8_t)(i * 31 + i / 257);
+  peer_pattern(bulk, sizeof bulk);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(opens_leave_in_id_order_with_flag_and_window),
       cmocka_unit_test(legacy_open_may_send_at_once_behind_its_open),

@@ -3,6 +3,34 @@
 
 #define WINDOW TMESH_WINDOW_INITIAL_BYTES
 
+static void windows_are_used_exactly_when_announced(void** state) {
+  (void)state;
+  struct peer* p = peer_new_acceptor();
+  peer_opened(p, 1);
+  assert_true(peer_user(p, 1)->stream->recv.is_limited);
+  assert_int_equal(peer_user(p, 1)->stream->recv.credit_bytes, TMESH_WINDOW_INITIAL_BYTES);
+  assert_int_equal(peer_user(p, 1)->stream->send.credit_bytes, WINDOW);
+  peer_open(p, 2, TMESH_FLAG_STRICT_OPEN, 0);
+  assert_false(peer_user(p, 2)->stream->recv.is_limited);
+  assert_false(peer_user(p, 2)->stream->send.is_limited);
+  peer_free(p);
+  struct tmesh_mux_config c = peer_config();
+  c.has_flow_control = false;
+  p = peer_new(&c);
+  peer_open(p, 1, TMESH_FLAG_STRICT_OPEN, WINDOW);
+  assert_false(peer_user(p, 1)->stream->recv.is_limited);
+  peer_free(p);
+}
+
+static void acceptor_window_is_262144_whatever_is_configured(void** state) {
+  (void)state;
+  struct tmesh_mux_config c = peer_config();
+  c.initial_window_bytes = 1u << 20;
+  struct peer* p = peer_new(&c);
+  assert_int_equal(peer_opened(p, 1)->recv.size_bytes, TMESH_WINDOW_INITIAL_BYTES);
+  peer_free(p);
+}
+
 static void window_exceeded_resets_that_stream_and_is_counted(void** state) {
   (void)state;
   struct peer* p = peer_two_streams();
@@ -171,6 +199,8 @@ int main(void) {
       cmocka_unit_test(an_outbound_queue_below_the_window_a_peer_grants_is_refused_W1),
       cmocka_unit_test(a_threshold_that_leaves_less_than_one_frame_is_refused_W2),
       cmocka_unit_test(the_window_a_peer_announced_is_credit_to_the_byte_W3),
+      cmocka_unit_test(windows_are_used_exactly_when_announced),
+      cmocka_unit_test(acceptor_window_is_262144_whatever_is_configured),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

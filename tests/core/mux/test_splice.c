@@ -1,6 +1,11 @@
-/* The byte mover, with two ends that only keep notes. */
+/* The byte mover: with two ends that only keep notes, and between two streams that are not open yet. */
 #include "note_end.h"
 #include "scripted_peer.h"
+
+#define WINDOW TMESH_WINDOW_INITIAL_BYTES
+#define EARLY TMESH_EARLY_DATA_MAX_BYTES
+
+static const uint8_t bytes[EARLY];
 
 static void bytes_move_as_far_as_there_is_room_and_the_rest_stays(void** state) {
   (void)state;
@@ -174,6 +179,187 @@ static void stream_events_drive_a_splice(void** state) {
   peer_free(p);
 }
 
+/* --- a splice between two ends that are not open yet ---------------------------------- */
+
+struct hub {
+  struct peer *in, *out;
+  struct tmesh_stream *a, *b; /* NULL when released */
+  struct tmesh_splice splice;
+  unsigned done_count;
+  struct tmesh_status why;
+};
+
+static void hub_done(void* ctx, struct tmesh_splice* sp, struct tmesh_status why, int broken) {
+  struct hub* h = ctx;
+  (void)sp, (void)broken;
+  h->done_count++;
+  h->why = why;
+}
+
+static void hub_in(void* user, struct tmesh_stream* s, unsigned events) {
+  struct hub* h = user;
+  tmesh_splice_stream_event(&h->splice, 0, s, events);
+}
+
+static void hub_out(void* user, struct tmesh_stream* s, unsigned events) {
+  struct hub* h = user;
+  if ((events & TMESH_STREAM_EV_RESULT) != 0 && s->result.accepted) tmesh_stream_answer(h->a, &s->result);
+  tmesh_splice_stream_event(&h->splice, 1, s, events);
+}
+
+/* A hub whose client sent 3,000 early bytes, spliced before anybody answered. */
+static struct hub start_hub(bool out_has_early_data) {
+  struct hub h = {.in = peer_new_early(false)};
+  struct tmesh_mux_config c = peer_config();
+  c.is_opener = true;
+  c.has_early_data = out_has_early_data;
+  h.out = peer_new(&c);
+  peer_open(h.in, 1, TMESH_FLAG_STRICT_OPEN, WINDOW);
+  peer_data(h.in, 1, 3000);
+  h.a = peer_stream(h.in, 1);
+  h.b = peer_start(h.out, true, WINDOW)->stream;
+  /* One process, one pool. */
+  h.b->in.pool = h.b->out.pool = &h.in->pool;
+  return h;
+}
+
+static void splice_hub(struct hub* h) {
+  tmesh_stream_attach(h->a, h, hub_in);
+  tmesh_stream_attach(h->b, h, hub_out);
+  tmesh_splice_init(&h->splice, tmesh_stream_end(h->a), tmesh_stream_end(h->b), h, hub_done);
+  tmesh_splice_start(&h->splice);
+}
+
+static void stop_hub(struct hub* h) {
+  tmesh_splice_cancel(&h->splice);
+  peer_user(h->in, 1)->stream = h->a;
+  peer_user(h->out, 1)->stream = h->b;
+  peer_free(h->out);
+  peer_free(h->in);
+}
+
+static void a_splice_passes_early_bytes_on_before_any_answer(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  splice_hub(&h);
+  peer_flush(h.out);
+  assert_int_equal(h.out->mux.stats.data_bytes_out, 3000);
+  assert_int_equal(h.a->state, TMESH_STREAM_OPENING);
+  assert_int_equal(h.splice.consumed_bytes[0], 3000); /* credit as always: when it left */
+  peer_data(h.in, 1, 500);                            /* and those that come later */
+  peer_dispatch(h.in);
+  peer_flush(h.out);
+  assert_int_equal(h.out->mux.stats.data_bytes_out, 3500);
+  stop_hub(&h);
+}
+
+static void a_splice_holds_early_bytes_for_an_end_without_the_capability_until_its_answer(void** state) {
+  (void)state;
+  struct hub h = start_hub(false);
+  splice_hub(&h);
+  peer_flush(h.out);
+  assert_int_equal(h.out->mux.stats.data_bytes_out, 0);
+  assert_int_equal(h.a->in.len_bytes, 3000);
+  peer_result(h.out, 1, tmesh_open_accept());
+  peer_flush(h.out);
+  peer_flush(h.out);
+  assert_int_equal(h.out->mux.stats.data_bytes_out, 3000);
+  stop_hub(&h);
+}
+
+static void an_answer_wakes_a_splice_that_waits_for_the_end_it_opens(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  splice_hub(&h);
+  peer_flush(h.out);
+  /* Answered by somebody else than the events above, and only then does the answer come. */
+  tmesh_stream_attach(h.b, &h, hub_in);
+  struct tmesh_frame_header header = {TMESH_FRAME_DATA, 0, 1, 4, 0};
+  h.b->state = TMESH_STREAM_OPEN;
+  assert_true(tmesh_is_ok(tmesh_mux_frame_header(&h.out->mux, &header)));
+  assert_true(tmesh_is_ok(tmesh_mux_frame_payload(&h.out->mux, (const uint8_t*)"late", 4)));
+  assert_true(tmesh_is_ok(tmesh_mux_frame_end(&h.out->mux)));
+  tmesh_splice_readable(&h.splice, 1);
+  assert_int_equal(h.b->in.len_bytes, 4); /* no room: the acceptor is opening */
+  peer_flush(h.in);                       /* whatever else might wake it is over */
+  h.in->dirty_count = 0;
+  struct tmesh_open_result ok = tmesh_open_accept();
+  tmesh_stream_answer(h.a, &ok);
+  assert_true(h.in->dirty_count > 0);
+  peer_flush(h.in);
+  peer_flush(h.in);
+  assert_int_equal(h.b->in.len_bytes, 0);
+  assert_int_equal(peer_sent(h.in, TMESH_FRAME_DATA, 1), 1);
+  stop_hub(&h);
+}
+
+static void a_refusal_that_reaches_a_splice_ends_it(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  splice_hub(&h);
+  peer_flush(h.out);
+  peer_result(h.out, 1, tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_HOST_UNREACHABLE, false));
+  peer_dispatch(h.out);
+  assert_int_equal(h.done_count, 1);
+  assert_int_equal(h.why.code, TMESH_E_REFUSED);
+  peer_flush(h.in);
+  assert_int_equal(peer_sent(h.in, TMESH_FRAME_RESET, 1), 1);
+  stop_hub(&h);
+}
+
+static void a_user_that_answers_first_turns_a_refusal_into_an_open_result(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  splice_hub(&h);
+  peer_flush(h.out);
+  struct tmesh_open_result no = tmesh_open_refuse(TMESH_STAGE_DNS, TMESH_OPEN_HOST_UNREACHABLE, false);
+  tmesh_stream_answer(h.a, &no);
+  tmesh_splice_cancel(&h.splice);
+  peer_flush(h.in);
+  assert_int_equal(h.in->frames_count, 1);
+  assert_int_equal(peer_last(h.in)->header.type, TMESH_FRAME_OPEN_RESULT);
+  assert_int_equal(h.in->pool.live_count, 0);
+  stop_hub(&h);
+}
+
+static void a_full_pool_holds_early_bytes_until_the_answer(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  peer_data(h.in, 1, EARLY - 3000);
+  tmesh_stream_write(h.b, bytes, 1000);
+  peer_flush(h.out);
+  h.in->pool.budget_count = h.in->pool.live_count;
+  splice_hub(&h); /* 16,384 bytes wait in one block, 15,384 have room */
+  assert_int_equal(h.done_count, 0);
+  assert_int_equal(h.a->in.len_bytes, EARLY);
+  peer_result(h.out, 1, tmesh_open_accept());
+  peer_flush(h.out);
+  assert_int_equal(h.a->in.len_bytes, 0);
+  stop_hub(&h);
+}
+
+/* A target that answers and resets at once: answer, bytes and RESET come in one read. */
+static void an_answer_with_its_bytes_and_a_reset_passes_a_splice_that_was_there_before(void** state) {
+  (void)state;
+  struct hub h = start_hub(true);
+  splice_hub(&h);
+  peer_flush(h.out);
+  peer_result(h.out, 1, tmesh_open_accept());
+  peer_data(h.out, 1, 700);
+  peer_frame(h.out, TMESH_FRAME_RESET, 1, NULL, 0);
+  while (tmesh_mux_dispatch(&h.out->mux)) {
+  }
+  assert_int_equal(h.done_count, 0); /* the bytes are not written yet */
+  peer_flush(h.in);
+  peer_flush(h.in);
+  assert_int_equal(peer_sent(h.in, TMESH_FRAME_DATA, 1), 1);
+  assert_int_equal(peer_sent(h.in, TMESH_FRAME_RESET, 1), 1);
+  assert_int_equal(h.in->mux.stats.data_bytes_out, 700);
+  assert_int_equal(h.done_count, 1);
+  assert_int_equal(h.why.code, TMESH_E_RESET);
+  stop_hub(&h);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bytes_move_as_far_as_there_is_room_and_the_rest_stays),
@@ -186,6 +372,13 @@ int main(void) {
       cmocka_unit_test(an_end_that_writes_synchronously_keeps_the_flow_going),
       cmocka_unit_test(a_closed_end_takes_nothing_and_loses_nothing),
       cmocka_unit_test(stream_events_drive_a_splice),
+      cmocka_unit_test(a_splice_passes_early_bytes_on_before_any_answer),
+      cmocka_unit_test(a_splice_holds_early_bytes_for_an_end_without_the_capability_until_its_answer),
+      cmocka_unit_test(an_answer_wakes_a_splice_that_waits_for_the_end_it_opens),
+      cmocka_unit_test(a_refusal_that_reaches_a_splice_ends_it),
+      cmocka_unit_test(a_user_that_answers_first_turns_a_refusal_into_an_open_result),
+      cmocka_unit_test(a_full_pool_holds_early_bytes_until_the_answer),
+      cmocka_unit_test(an_answer_with_its_bytes_and_a_reset_passes_a_splice_that_was_there_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

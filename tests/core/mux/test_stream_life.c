@@ -186,7 +186,7 @@ static void an_idle_stream_is_small(void** state) {
 }
 
 int main(void) {
-  for (size_t i = 0; i < sizeof bulk; i++) bulk[i] = (uint8_t)(i * 31 + i / 257);
+  peer_pattern(bulk, sizeof bulk);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_callback_may_release_any_stream),
       cmocka_unit_test(a_callback_may_replace_its_stream),
