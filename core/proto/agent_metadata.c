@@ -22,8 +22,9 @@ struct tmesh_status tmesh_agent_metadata_encode(const struct tmesh_agent_metadat
   return tmesh_json_build_finish(&b, out, cap_bytes, len_bytes);
 }
 
-static void metadata_member(struct tmesh_metadata_reader* r, struct tmesh_agent_metadata* m,
+static void metadata_member(struct tmesh_metadata_reader* r, void* to,
                             const struct tmesh_metadata_member* member) {
+  struct tmesh_agent_metadata* m = to;
   (void)(tmesh_metadata_read_text(r, member, "agent_id", &m->agent_id) ||
          tmesh_metadata_read_text(r, member, "instance_id", &m->instance_id) ||
          tmesh_metadata_read_text(r, member, "connection_id", &m->connection_id) ||
@@ -38,18 +39,11 @@ static void metadata_member(struct tmesh_metadata_reader* r, struct tmesh_agent_
 
 struct tmesh_status tmesh_agent_metadata_decode(struct tmesh_agent_metadata* m, const void* data,
                                                 size_t len_bytes) {
-  struct tmesh_metadata_reader r;
-  struct tmesh_json root;
   *m = (struct tmesh_agent_metadata){.agent_id = "", .instance_id = "", .connection_id = "", .node_id = ""};
   m->reported_at.unix_s = TMESH_TIME_ZERO_UNIX_S;
-  struct tmesh_status st = tmesh_metadata_reader_init(&r, &m->storage, &root, data, len_bytes);
-  if (!tmesh_is_ok(st)) return st;
-  struct tmesh_metadata_member member;
-  struct tmesh_json_iter it = tmesh_json_iter_init(&root);
-  while (tmesh_json_next(&it, &member.key, &member.value)) metadata_member(&r, m, &member);
-  if (r.code == TMESH_OK) return tmesh_ok();
-  tmesh_agent_metadata_free(m);
-  return tmesh_err_stream((enum tmesh_code)r.code);
+  struct tmesh_status st = tmesh_metadata_read(&m->storage, data, len_bytes, m, metadata_member);
+  if (!tmesh_is_ok(st)) tmesh_agent_metadata_free(m);
+  return st;
 }
 
 void tmesh_agent_metadata_free(struct tmesh_agent_metadata* m) {
@@ -75,8 +69,9 @@ struct tmesh_status tmesh_agent_metadata_ack_encode(const struct tmesh_agent_met
   return tmesh_json_build_finish(&b, out, cap_bytes, len_bytes);
 }
 
-static void ack_member(struct tmesh_metadata_reader* r, struct tmesh_agent_metadata_ack* a,
+static void ack_member(struct tmesh_metadata_reader* r, void* to,
                        const struct tmesh_metadata_member* member) {
+  struct tmesh_agent_metadata_ack* a = to;
   (void)(tmesh_metadata_read_text(r, member, "agent_id", &a->agent_id) ||
          tmesh_metadata_read_i64(r, member, "epoch", &a->epoch) ||
          tmesh_metadata_read_u64(r, member, "revision", &a->revision) ||
@@ -90,17 +85,10 @@ static void ack_member(struct tmesh_metadata_reader* r, struct tmesh_agent_metad
 
 struct tmesh_status tmesh_agent_metadata_ack_decode(struct tmesh_agent_metadata_ack* a, const void* data,
                                                     size_t len_bytes) {
-  struct tmesh_metadata_reader r;
-  struct tmesh_json root;
   *a = (struct tmesh_agent_metadata_ack){.agent_id = ""};
-  struct tmesh_status st = tmesh_metadata_reader_init(&r, &a->storage, &root, data, len_bytes);
-  if (!tmesh_is_ok(st)) return st;
-  struct tmesh_metadata_member member;
-  struct tmesh_json_iter it = tmesh_json_iter_init(&root);
-  while (tmesh_json_next(&it, &member.key, &member.value)) ack_member(&r, a, &member);
-  if (r.code == TMESH_OK) return tmesh_ok();
-  tmesh_agent_metadata_ack_free(a);
-  return tmesh_err_stream((enum tmesh_code)r.code);
+  struct tmesh_status st = tmesh_metadata_read(&a->storage, data, len_bytes, a, ack_member);
+  if (!tmesh_is_ok(st)) tmesh_agent_metadata_ack_free(a);
+  return st;
 }
 
 void tmesh_agent_metadata_ack_free(struct tmesh_agent_metadata_ack* a) {

@@ -42,8 +42,9 @@ struct tmesh_status tmesh_client_metadata_encode(const struct tmesh_client_metad
   return tmesh_json_build_finish(&b, out, cap_bytes, len_bytes);
 }
 
-static void metadata_member(struct tmesh_metadata_reader* r, struct tmesh_client_metadata* m,
+static void metadata_member(struct tmesh_metadata_reader* r, void* to,
                             const struct tmesh_metadata_member* member) {
+  struct tmesh_client_metadata* m = to;
   (void)(tmesh_metadata_read_text(r, member, "instance_id", &m->instance_id) ||
          tmesh_metadata_read_u32(r, member, "connection_slot", &m->connection_slot) ||
          tmesh_metadata_read_texts(r, member, "agent_ids", m->agent_ids, TMESH_METADATA_AGENTS_MAX,
@@ -63,20 +64,13 @@ static void metadata_member(struct tmesh_metadata_reader* r, struct tmesh_client
 
 struct tmesh_status tmesh_client_metadata_decode(struct tmesh_client_metadata* m, const void* data,
                                                  size_t len_bytes) {
-  struct tmesh_metadata_reader r;
-  struct tmesh_json root;
   *m = (struct tmesh_client_metadata){
       .instance_id = "", .version = "", .commit = "", .platform = "", .hostname = ""};
   m->process_start_at.unix_s = TMESH_TIME_ZERO_UNIX_S;
   m->reported_at.unix_s = TMESH_TIME_ZERO_UNIX_S;
-  struct tmesh_status st = tmesh_metadata_reader_init(&r, &m->storage, &root, data, len_bytes);
-  if (!tmesh_is_ok(st)) return st;
-  struct tmesh_metadata_member member;
-  struct tmesh_json_iter it = tmesh_json_iter_init(&root);
-  while (tmesh_json_next(&it, &member.key, &member.value)) metadata_member(&r, m, &member);
-  if (r.code == TMESH_OK) return tmesh_ok();
-  tmesh_client_metadata_free(m);
-  return tmesh_err_stream((enum tmesh_code)r.code);
+  struct tmesh_status st = tmesh_metadata_read(&m->storage, data, len_bytes, m, metadata_member);
+  if (!tmesh_is_ok(st)) tmesh_client_metadata_free(m);
+  return st;
 }
 
 void tmesh_client_metadata_free(struct tmesh_client_metadata* m) {
@@ -99,8 +93,9 @@ struct tmesh_status tmesh_client_metadata_ack_encode(const struct tmesh_client_m
   return tmesh_json_build_finish(&b, out, cap_bytes, len_bytes);
 }
 
-static void ack_member(struct tmesh_metadata_reader* r, struct tmesh_client_metadata_ack* a,
+static void ack_member(struct tmesh_metadata_reader* r, void* to,
                        const struct tmesh_metadata_member* member) {
+  struct tmesh_client_metadata_ack* a = to;
   (void)(tmesh_metadata_read_text(r, member, "client_instance_id", &a->client_instance_id) ||
          tmesh_metadata_read_text(r, member, "instance_id", &a->instance_id) ||
          tmesh_metadata_read_text(r, member, "connection_id", &a->connection_id) ||
@@ -113,17 +108,10 @@ static void ack_member(struct tmesh_metadata_reader* r, struct tmesh_client_meta
 
 struct tmesh_status tmesh_client_metadata_ack_decode(struct tmesh_client_metadata_ack* a, const void* data,
                                                      size_t len_bytes) {
-  struct tmesh_metadata_reader r;
-  struct tmesh_json root;
   *a = (struct tmesh_client_metadata_ack){.client_instance_id = "", .instance_id = "", .connection_id = ""};
-  struct tmesh_status st = tmesh_metadata_reader_init(&r, &a->storage, &root, data, len_bytes);
-  if (!tmesh_is_ok(st)) return st;
-  struct tmesh_metadata_member member;
-  struct tmesh_json_iter it = tmesh_json_iter_init(&root);
-  while (tmesh_json_next(&it, &member.key, &member.value)) ack_member(&r, a, &member);
-  if (r.code == TMESH_OK) return tmesh_ok();
-  tmesh_client_metadata_ack_free(a);
-  return tmesh_err_stream((enum tmesh_code)r.code);
+  struct tmesh_status st = tmesh_metadata_read(&a->storage, data, len_bytes, a, ack_member);
+  if (!tmesh_is_ok(st)) tmesh_client_metadata_ack_free(a);
+  return st;
 }
 
 void tmesh_client_metadata_ack_free(struct tmesh_client_metadata_ack* a) {

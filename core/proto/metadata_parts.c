@@ -5,18 +5,23 @@
 
 #include "core/base/check.h"
 
-struct tmesh_status tmesh_metadata_reader_init(struct tmesh_metadata_reader* r, char** storage,
-                                               struct tmesh_json* root, const void* data, size_t len_bytes) {
+struct tmesh_status tmesh_metadata_read(char** storage, const void* data, size_t len_bytes, void* to,
+                                        void (*take)(struct tmesh_metadata_reader* r, void* to,
+                                                     const struct tmesh_metadata_member* member)) {
+  struct tmesh_json root;
   *storage = NULL;
   if (len_bytes > TMESH_METADATA_MAX_BYTES) return tmesh_err_stream(TMESH_E_TOO_LARGE);
-  if (!tmesh_json_parse(root, data, len_bytes, TMESH_METADATA_MAX_BYTES) || root->kind != TMESH_JSON_OBJECT) {
+  if (!tmesh_json_parse(&root, data, len_bytes, TMESH_METADATA_MAX_BYTES) || root.kind != TMESH_JSON_OBJECT) {
     return tmesh_err_stream(TMESH_E_FRAME_PAYLOAD);
   }
   /* A decoded string and its terminator are never longer than the quoted source. */
   *storage = malloc(len_bytes);
   if (*storage == NULL) return tmesh_err_stream(TMESH_E_NO_MEMORY);
-  *r = (struct tmesh_metadata_reader){*storage, *storage + len_bytes, TMESH_OK};
-  return tmesh_ok();
+  struct tmesh_metadata_reader r = {*storage, *storage + len_bytes, TMESH_OK};
+  struct tmesh_metadata_member member;
+  struct tmesh_json_iter it = tmesh_json_iter_init(&root);
+  while (tmesh_json_next(&it, &member.key, &member.value)) take(&r, to, &member);
+  return r.code == TMESH_OK ? tmesh_ok() : tmesh_err_stream((enum tmesh_code)r.code);
 }
 
 static bool fail(struct tmesh_metadata_reader* r, enum tmesh_code code) {

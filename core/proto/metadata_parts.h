@@ -18,16 +18,17 @@ struct tmesh_metadata_reader {
   uint8_t code; /* enum tmesh_code */
 };
 
-/* Checks the payload and allocates the store. */
-TMESH_MUST_CHECK struct tmesh_status tmesh_metadata_reader_init(struct tmesh_metadata_reader* r,
-                                                                char** storage, struct tmesh_json* root,
-                                                                const void* data, size_t len_bytes);
 /* One member, wanted when its name is `name`; the functions return whether the name
  * matched, so that a chain of || finds the right one. null leaves the target alone. */
 struct tmesh_metadata_member {
   struct tmesh_json key;
   struct tmesh_json value;
 };
+/* Checks the payload, allocates the store (NULL if that comes to nothing) and gives `take` each member. After
+ * an error the store is still the caller's. */
+TMESH_MUST_CHECK struct tmesh_status tmesh_metadata_read(
+    char** storage, const void* data, size_t len_bytes, void* to,
+    void (*take)(struct tmesh_metadata_reader* r, void* to, const struct tmesh_metadata_member* member));
 bool tmesh_metadata_read_text(struct tmesh_metadata_reader* r, const struct tmesh_metadata_member* m,
                               const char* name, const char** out);
 bool tmesh_metadata_read_bool(struct tmesh_metadata_reader* r, const struct tmesh_metadata_member* m,

@@ -29,10 +29,6 @@ bool copy_text(char (&to)[N], std::string_view from) {
   return true;
 }
 
-tmesh_time time_of(int64_t wall_us) {
-  return tmesh_time{wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
-}
-
 }  // namespace
 
 ServerLink::ServerLink(net::Loop& loop, Dialer& dialer, const ClientIdentity& identity, std::string agent_id,
@@ -97,26 +93,17 @@ void ServerLink::send_hello(session::Session& session) {
   hello->connection_slot = slot_.number();
   hello->version = TMESH_VERSION;
   hello->platform = "linux";
-  hello->process_start_at = time_of(identity_.started_at_us);
-  hello->reported_at = time_of(loop_.wall_us());
+  hello->process_start_at = session::metadata_time(identity_.started_at_us);
+  hello->reported_at = session::metadata_time(loop_.wall_us());
   hello->revision = ++hello_revision_;
   hello->capabilities = offered_capabilities(identity_.config.capabilities);
   hello->agent_ids[0] = agent_id_.c_str();
   hello->agent_id_count = 1;
   const auto items = session::collect_metadata_items(identity_.config.metadata);
   session::put_metadata(*hello, items);
-  std::vector<char> text(TMESH_METADATA_MAX_BYTES);
-  std::size_t len = 0;
-  if (!tmesh_is_ok(tmesh_client_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
-    // Only the items can be too much; the client is more useful without them than offline.
-    log::warn("metadata_too_large");
-    hello->item_count = 0;
-    hello->error_count = 0;
-    if (!tmesh_is_ok(tmesh_client_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
-      return session.fail(tmesh_err_session(TMESH_E_INVALID));
-    }
-  }
-  session.send(TMESH_FRAME_CLIENT_HELLO, {reinterpret_cast<const uint8_t*>(text.data()), len});
+  const std::vector<uint8_t> payload = session::encode_hello(*hello, &tmesh_client_metadata_encode);
+  if (payload.empty()) return session.fail(tmesh_err_session(TMESH_E_INVALID));
+  session.send(TMESH_FRAME_CLIENT_HELLO, payload);
 }
 
 void ServerLink::on_hello_ack(session::Session& session, std::span<const uint8_t> payload) {

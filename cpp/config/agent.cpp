@@ -45,12 +45,7 @@ AgentConfig build_agent(Build& build) {
   config.policy.allow = networks(s, "agent.policy.allow");
   config.policy.deny = networks(s, "agent.policy.deny");
   config.metadata = build_metadata(build, "agent");
-  config.capabilities = build_capabilities(build, "agent");
-  config.limits = build_limits(build, "agent");
-  config.shutdown_timeout_us = s.number("agent.shutdown_timeout");
-  config.log = build_log(build, "agent");
-  config.watches_files = s.boolean("agent.config_watch");
-  config.status_socket = s.string("agent.status_socket");
+  build_program(build, "agent", config);
   return config;
 }
 

@@ -30,7 +30,7 @@ struct AgentPolicySettings {
   std::vector<Cidr> deny;
 };
 
-struct AgentConfig {
+struct AgentConfig : ProgramSettings {
   ServerLink server;
   std::string id;
   std::string instance_id;       // empty: kept in instance_id_path
@@ -40,12 +40,6 @@ struct AgentConfig {
   AgentStreamSettings streams;
   AgentPolicySettings policy;
   std::vector<MetadataItem> metadata;
-  Capabilities capabilities;
-  Limits limits;
-  uint64_t shutdown_timeout_us = 10000000;
-  LogSettings log;
-  bool watches_files = true;  // config_watch
-  std::string status_socket;  // empty: automatic
 };
 
 }  // namespace tmesh::config

@@ -38,6 +38,8 @@ void Build::require_readable(std::string_view path) {
   if (!readable) error(path, std::string("the file cannot be read: ") + readable.error().text);
 }
 
+namespace {
+
 Capabilities build_capabilities(Build& build, const std::string& role) {
   const std::string prefix = role + ".capabilities.";
   return {build.settings.boolean(prefix + "open_result"), build.settings.boolean(prefix + "flow_control"),
@@ -71,6 +73,18 @@ LogSettings build_log(Build& build, const std::string& role) {
   out.level = log::level_from(build.settings.text(role + ".log_level")).value_or(out.level);
   out.format = log::format_from(build.settings.text(role + ".log_format")).value_or(out.format);
   return out;
+}
+
+}  // namespace
+
+void build_program(Build& build, const std::string& role, ProgramSettings& out) {
+  const Settings& s = build.settings;
+  out.capabilities = build_capabilities(build, role);
+  out.limits = build_limits(build, role);
+  out.shutdown_timeout_us = s.number(role + ".shutdown_timeout");
+  out.log = build_log(build, role);
+  out.watches_files = s.boolean(role + ".config_watch");
+  out.status_socket = s.string(role + ".status_socket");
 }
 
 PoolSettings build_pool(Build& build, const std::string& role) {

@@ -40,9 +40,7 @@ struct Build {
 };
 
 // `role` is the first part of the paths: "server", "agent" or "client".
-Capabilities build_capabilities(Build& build, const std::string& role);
-Limits build_limits(Build& build, const std::string& role);
-LogSettings build_log(Build& build, const std::string& role);
+void build_program(Build& build, const std::string& role, ProgramSettings& out);
 PoolSettings build_pool(Build& build, const std::string& role);
 std::vector<MetadataItem> build_metadata(Build& build, const std::string& role);
 ServerLink build_server_link(Build& build, const std::string& role, std::string_view default_path);

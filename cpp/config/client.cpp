@@ -108,12 +108,7 @@ ClientConfig build_client(Build& build) {
                         {"TUNNELMESH_HTTP_PROXY_USERNAME", "TUNNELMESH_HTTP_PROXY_PASSWORD",
                          "client.http_proxy_credentials_file", "tunnelmesh-client.http-proxy"},
                         any_with(Tunnel::Auth::basic));
-  config.capabilities = build_capabilities(build, "client");
-  config.limits = build_limits(build, "client");
-  config.shutdown_timeout_us = s.number("client.shutdown_timeout");
-  config.log = build_log(build, "client");
-  config.watches_files = s.boolean("client.config_watch");
-  config.status_socket = s.string("client.status_socket");
+  build_program(build, "client", config);
   return config;
 }
 

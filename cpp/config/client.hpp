@@ -55,7 +55,7 @@ struct RemoteValidationSettings {
   std::string ca_file;  // for https; empty = the system's
 };
 
-struct ClientConfig {
+struct ClientConfig : ProgramSettings {
   ServerLink server;
   Secret token;
   std::string instance_id;       // empty: kept in instance_id_path
@@ -70,12 +70,6 @@ struct ClientConfig {
   std::vector<Tunnel> tunnels;
   Credentials socks5;      // for tunnels with auth password
   Credentials http_proxy;  // for tunnels with auth basic
-  Capabilities capabilities;
-  Limits limits;
-  uint64_t shutdown_timeout_us = 10000000;
-  LogSettings log;
-  bool watches_files = true;  // config_watch
-  std::string status_socket;  // empty: automatic
 };
 
 // "socks5", "http-proxy", ...

@@ -41,6 +41,16 @@ struct Limits {
   uint64_t stalled_close_timeout_us = 60000000;
 };
 
+// What each of the three programs has.
+struct ProgramSettings {
+  Capabilities capabilities;
+  Limits limits;
+  uint64_t shutdown_timeout_us = 10000000;
+  LogSettings log;
+  bool watches_files = true;  // config_watch
+  std::string status_socket;  // empty: automatic
+};
+
 // Connection pool towards one server (requirements E6, J11).
 struct PoolSettings {
   uint64_t min_count = 1;

@@ -131,7 +131,7 @@ ServerConfig build_server(Build& build) {
   build.require("server.http_addr");
   if (const Result<HostPort> addr = parse_host_port(s.text("server.http_addr"))) config.http_addr = *addr;
   config.storage = build_storage(build, config.is_cluster);
-  config.limits = build_limits(build, "server");
+  build_program(build, "server", config);
   config.stream = build_stream(build, config.limits);
   config.authorization_cache = build_cache(s);
   config.http = build_http(build);
@@ -158,11 +158,6 @@ ServerConfig build_server(Build& build) {
     if (const Result<std::string> origin = parse_origin(text)) config.allowed_origins.push_back(*origin);
   }
   config.allow_legacy_connection_tokens = s.boolean("security.allow_legacy_connection_tokens");
-  config.capabilities = build_capabilities(build, "server");
-  config.shutdown_timeout_us = s.number("server.shutdown_timeout");
-  config.log = build_log(build, "server");
-  config.watches_files = s.boolean("server.config_watch");
-  config.status_socket = s.string("server.status_socket");
   return config;
 }
 

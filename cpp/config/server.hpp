@@ -64,7 +64,7 @@ struct ServerTlsSettings {
   bool needs_tls13 = false;  // tls.min_version 1.3
 };
 
-struct ServerConfig {
+struct ServerConfig : ProgramSettings {
   bool is_cluster = false;  // mode
   std::string node_id;      // empty: from node_id_path, or derived
   std::string node_id_path;
@@ -85,12 +85,6 @@ struct ServerConfig {
   std::vector<std::string> allowed_hosts;    // lower case; empty = any
   std::vector<std::string> allowed_origins;  // normalised; empty = any bare origin
   bool allow_legacy_connection_tokens = false;
-  Capabilities capabilities;
-  Limits limits;
-  uint64_t shutdown_timeout_us = 10000000;
-  LogSettings log;
-  bool watches_files = true;  // config_watch
-  std::string status_socket;  // empty: automatic
 };
 
 }  // namespace tmesh::config

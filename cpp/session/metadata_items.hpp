@@ -2,11 +2,14 @@
 // agent.metadata).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/proto/metadata.h"
+#include "cpp/base/log.hpp"
 
 namespace tmesh::session {
 
@@ -51,6 +54,29 @@ void put_metadata(Hello& hello, const std::vector<CollectedItem>& items) {
       hello.items[hello.item_count++] = {item.name.c_str(), item.source, item.value.c_str(), false};
     }
   }
+}
+
+// The payload of a hello; empty when it is invalid. What reports too much goes without its items,
+// for it is more useful without them than offline.
+template <class Hello>
+std::vector<uint8_t> encode_hello(Hello& hello,
+                                  tmesh_status (*encode)(const Hello*, char*, size_t, size_t*)) {
+  std::vector<uint8_t> out(TMESH_METADATA_MAX_BYTES);
+  char* const text = reinterpret_cast<char*>(out.data());
+  std::size_t len = 0;
+  if (!tmesh_is_ok(encode(&hello, text, out.size(), &len))) {
+    log::warn("metadata_too_large");
+    hello.item_count = 0;
+    hello.error_count = 0;
+    if (!tmesh_is_ok(encode(&hello, text, out.size(), &len))) return {};
+  }
+  out.resize(len);
+  return out;
+}
+
+// Of a wall clock in microseconds.
+inline tmesh_time metadata_time(int64_t wall_us) {
+  return {wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
 }
 
 }  // namespace tmesh::session

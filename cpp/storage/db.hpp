@@ -45,6 +45,12 @@ struct Problem {
 };
 template <class T>
 using Opened = std::expected<T, Problem>;
+inline std::unexpected<Problem> problem(tmesh_code code, std::string text) {
+  return std::unexpected(Problem{code, std::move(text)});
+}
+inline std::unexpected<Problem> problem(const Error& error) {
+  return problem(error.code, error.text);
+}
 
 // One value bound to a `?`. Text is only pointed to: it lives as long as the call.
 class Param {

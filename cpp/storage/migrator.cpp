@@ -7,17 +7,6 @@
 namespace tmesh::storage {
 namespace {
 
-std::unexpected<Problem> problem(tmesh_code code, std::string text) {
-  return std::unexpected(Problem{code, std::move(text)});
-}
-std::unexpected<Problem> problem(const Error& error) {
-  return problem(error.code, error.text);
-}
-
-std::string number(int64_t value) {
-  return std::to_string(value);
-}
-
 // Keeps other programs' migrations out, where a transaction cannot: MySQL's named lock. It
 // belongs to the connection, so it is gone with a program that dies. Taken inside a
 // Transaction, because then a lost connection is an error and not silently a new one
@@ -110,18 +99,18 @@ Opened<SchemaReport> migrate(Db& db, bool auto_init) {
     if (Opened<void> done = run_steps(db); !done) return std::unexpected(done.error());
   } else if (*before != schema_version) {
     const std::string found =
-        *before == 0 ? "the database is empty" : "the schema has version " + number(*before);
+        *before == 0 ? "the database is empty" : "the schema has version " + std::to_string(*before);
     return problem(TMESH_E_UNSUPPORTED,
                    found + ", but storage.auto_init is off and this program needs exactly version " +
-                       number(schema_version));
+                       std::to_string(schema_version));
   }
   Opened<int64_t> version = read_schema_version(db);
   if (!version) return std::unexpected(version.error());
   Opened<std::vector<std::string>> gaps = schema_gaps(db, *version);
   if (!gaps) return std::unexpected(gaps.error());
   if (!gaps->empty()) {
-    return problem(TMESH_E_UNSUPPORTED, "schema version " + number(*version) + " lacks " + gaps->front() +
-                                            ", which this program needs");
+    return problem(TMESH_E_UNSUPPORTED, "schema version " + std::to_string(*version) + " lacks " +
+                                            gaps->front() + ", which this program needs");
   }
   return SchemaReport{*before, *version};
 }

@@ -12,17 +12,6 @@
 namespace tmesh::storage {
 namespace {
 
-std::unexpected<Problem> problem(tmesh_code code, std::string text) {
-  return std::unexpected(Problem{code, std::move(text)});
-}
-std::unexpected<Problem> problem(const Error& error) {
-  return problem(error.code, error.text);
-}
-
-std::string number(int64_t value) {
-  return std::to_string(value);
-}
-
 // Where DDL cannot be rolled back, version 0 marks a schema whose creation has begun.
 constexpr const char* begin_creation =
     "INSERT INTO schema_meta (id, version) SELECT 1, 0 FROM (SELECT 1) one "
@@ -42,7 +31,7 @@ Opened<SchemaStep> creation_step(Driver driver) {
   // The first statement of the script creates schema_meta.
   statements->insert(statements->begin() + 1, begin_creation);
   statements->emplace_back(end_creation);
-  return SchemaStep{"create schema version " + number(schema_version), std::move(*statements)};
+  return SchemaStep{"create schema version " + std::to_string(schema_version), std::move(*statements)};
 }
 
 Opened<SchemaStep> upgrade_step(Driver driver) {
@@ -121,9 +110,9 @@ Opened<SchemaPlan> plan_schema(Db& db) {
   if (!version) return std::unexpected(version.error());
   if (*version == 0) return plan_new_schema(db.driver());
   if (*version < schema_version_oldest) {
-    return problem(TMESH_E_UNSUPPORTED, "schema version " + number(*version) +
+    return problem(TMESH_E_UNSUPPORTED, "schema version " + std::to_string(*version) +
                                             " is too old: upgrades begin at version " +
-                                            number(schema_version_oldest));
+                                            std::to_string(schema_version_oldest));
   }
   SchemaPlan plan{*version, {}};
   if (*version == schema_version_oldest) {
