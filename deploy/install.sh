@@ -6,10 +6,10 @@
 #     --config client.yaml --token-file client-token
 #
 # Run again with a newer archive it upgrades: the configuration stays, the old program is kept
-# as .bak-<UTC>, a service that was stopped or disabled stays so, and everything is put back when
-# the new one does not accept the configuration, does not start, or when something fails on the
-# way; only the service's user and folders that were made stay. Secrets are never flags; the
-# token comes from a file.
+# as .bak-<UTC>, a service that an administrator stopped or disabled stays so, and everything is
+# put back when the new one does not accept the configuration, does not start, or when something
+# fails on the way; only the service's user and folders that were made stay. Secrets are never
+# flags; the token comes from a file.
 #
 # Exit: 0 done (also without a service manager), 1 interrupted (rolled back), 2 arguments,
 # 3 preflight, 5 checksum, 6 configuration, 7 files or service could not be set up (rolled
@@ -34,11 +34,10 @@ wants_reconfigure=
 is_uninstall=
 
 say() { printf 'install: %s\n' "$*"; }
-die() { # CODE MESSAGE
-  code=$1
-  shift
-  printf 'install: %s\n' "$*" >&2
-  exit "$code"
+die() { # CODE MESSAGE; what was changed by then is put back
+  has_code=1
+  printf 'install: %s\n' "$2" >&2
+  exit "$1"
 }
 usage() {
   cat <<'END'
@@ -172,6 +171,8 @@ fi
 installed=$bin/$program
 settings=$etc/$role.yaml
 token=$etc/$role-token
+# There from a first --no-start until the service is started here: nobody has stopped it.
+never_started=$etc/$role.never-started
 
 # --- the service manager ------------------------------------------------------------
 
@@ -296,8 +297,7 @@ fi
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/tunnelmesh-install.XXXXXX")
 # What puts everything back, from the first change to the end.
 undo=
-as_it_was='program, configuration and service are as they were'
-is_interrupted=
+has_code= # was said by die, or by a signal
 # Every way out, also a command that failed (set -e: a full disk, a folder that is a file).
 leave() {
   code=$?
@@ -306,20 +306,14 @@ leave() {
   set +e
   if [ -n "$undo" ]; then
     $undo
-    [ -n "$is_interrupted" ] || code=7
-    printf 'install: not finished (see above); %s\n' "$as_it_was" >&2
+    [ -n "$has_code" ] || code=7
+    say "not finished (see above); program, configuration and service are as they were" >&2
   fi
   rm -rf -- "$scratch"
   exit "$code"
 }
 trap leave EXIT
-trap 'is_interrupted=1; exit 1' HUP INT TERM
-# Ends with everything as it was.
-die_undone() { # CODE MESSAGE
-  $undo
-  undo=
-  die "$@"
-}
+trap 'has_code=1; exit 1' HUP INT TERM
 
 sha256_of() {
   if command -v sha256sum >/dev/null 2>&1; then
@@ -384,6 +378,7 @@ if [ -n "$had_program" ] && [ -n "$had_unit" ]; then
   if service is-stopped; then was_stopped=1; fi
   service is-enabled || was_disabled=1
 fi
+if [ -n "$was_stopped" ] && { [ -n "$was_disabled" ] || [ ! -e "$never_started" ]; }; then wants_start=; fi
 # Said just before a file is replaced, when the copy of the old one is complete.
 is_new_config='' is_new_token='' is_new_program='' is_new_unit=''
 
@@ -393,12 +388,22 @@ put_back_file() {
   if [ -z "$1" ]; then return 0; fi
   if [ -n "$2" ]; then mv -f -- "$4" "$3"; else rm -f -- "$3"; fi
 }
-put_back() {
+roll_back() {
+  if [ -n "$is_new_unit" ]; then
+    service stop >/dev/null 2>&1 || true
+    [ -n "$had_unit" ] || service disable >/dev/null 2>&1 || true
+  fi
+  put_back_file "$is_new_program" "$had_program" "$installed" "$installed.bak-$now"
   put_back_file "$is_new_config" "$had_config" "$settings" "$settings.bak-$now"
-  rm -f -- "$settings.bak-$now"
+  rm -f -- "$installed.bak-$now" "$settings.bak-$now"
   put_back_file "$is_new_token" "$had_token" "$token" "$scratch/token"
+  [ -z "$unit" ] || put_back_file "$is_new_unit" "$had_unit" "$unit" "$scratch/unit"
+  if [ -z "$is_new_unit" ]; then return 0; fi
+  service reload-units >/dev/null 2>&1 || true
+  [ -z "$had_program" ] || [ -z "$had_unit" ] || [ -n "$was_stopped" ] ||
+    service restart >/dev/null 2>&1 || true
 }
-undo=put_back
+undo=roll_back
 
 # Users are made on this machine only, not below another root.
 if [ "$mode" = system ] && [ -z "$root" ] && ! id "$service_user" >/dev/null 2>&1; then
@@ -456,25 +461,9 @@ check_config() {
     exec "$scratch/$program" check-config --config "$settings"
   )
 }
-check_config || die_undone 6 "the configuration is not accepted; $as_it_was"
+check_config || die 6 "the configuration is not accepted"
 
 # --- program and service ----------------------------------------------------------------
-
-roll_back() {
-  if [ -n "$is_new_unit" ]; then
-    service stop >/dev/null 2>&1 || true
-    [ -n "$had_unit" ] || service disable >/dev/null 2>&1 || true
-  fi
-  put_back_file "$is_new_program" "$had_program" "$installed" "$installed.bak-$now"
-  rm -f -- "$installed.bak-$now"
-  [ -z "$unit" ] || put_back_file "$is_new_unit" "$had_unit" "$unit" "$scratch/unit"
-  put_back
-  if [ -z "$is_new_unit" ]; then return 0; fi
-  service reload-units >/dev/null 2>&1 || true
-  [ -z "$had_program" ] || [ -z "$had_unit" ] || [ -n "$was_stopped" ] ||
-    service restart >/dev/null 2>&1 || true
-}
-undo=roll_back
 
 [ -z "$had_program" ] || cp -pP -- "$installed" "$installed.bak-$now"
 cp -- "$scratch/$program" "$installed.new"
@@ -507,15 +496,15 @@ is_new_unit=1
 mv -f -- "$unit.new" "$unit"
 
 if ! { service reload-units && { [ -n "$was_disabled" ] || service enable; }; }; then
-  die_undone 7 "the service could not be set up; $as_it_was"
+  die 7 "the service could not be set up"
 fi
-if [ -z "$wants_start" ] || [ -n "$was_stopped" ]; then
+if [ -z "$wants_start" ]; then
+  [ -n "$had_unit" ] || : >"$never_started"
   finish
   say "$version is installed; the service was not started"
   exit 0
 fi
-if ! starts; then
-  die_undone 7 "$program did not start (its log says why); $as_it_was"
-fi
+starts || die 7 "$program did not start (its log says why)"
 finish
+rm -f -- "$never_started"
 say "$version is installed and runs"

@@ -60,6 +60,8 @@ int main(int argc, char** argv) {
   status.takes_keys = true;
   status.run = &run_status;
   program.commands = {run, id, status, cli::elsewhere<kRegister>("register")};
-  for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
+  for (cli::Command& command :
+       cli::config_commands(&cli::check_config<&cli::load_agent, &agent::config_fault>))
+    program.commands.push_back(std::move(command));
   return cli::execute(program, argc, argv);
 }

@@ -203,6 +203,8 @@ int main(int argc, char** argv) {
   status.run = &run_status;
   program.commands = {run, status, explain_command(), forward_command(), publish_command(), proxy_command()};
   for (cli::Command& command : elsewhere_commands()) program.commands.push_back(std::move(command));
-  for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
+  for (cli::Command& command :
+       cli::config_commands(&cli::check_config<&cli::load_client, &client::config_fault>))
+    program.commands.push_back(std::move(command));
   return cli::execute(program, argc, argv);
 }

@@ -220,6 +220,8 @@ int main(int argc, char** argv) {
                       explain_command()};
   for (cli::Command& command : schema_commands()) program.commands.push_back(std::move(command));
   for (cli::Command& command : admin_commands()) program.commands.push_back(std::move(command));
-  for (cli::Command& command : cli::config_commands()) program.commands.push_back(std::move(command));
+  for (cli::Command& command :
+       cli::config_commands(&cli::check_config<&cli::load_server, &server::config_fault>))
+    program.commands.push_back(std::move(command));
   return cli::execute(program, argc, argv);
 }

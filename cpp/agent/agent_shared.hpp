@@ -43,6 +43,7 @@ struct AgentShared {
 
   StreamCeiling ceiling;
   LoadSamples samples;
+  uint64_t datagrams_dropped_count = 0;         // of all udp targets there were
   const net::TlsContext* target_tls = nullptr;  // whom https targets are verified with; null: no https
   // Of the last acknowledgement.
   bool is_pool_supported = false;

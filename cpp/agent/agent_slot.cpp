@@ -52,7 +52,12 @@ AgentSlot::AgentSlot(net::Loop& loop, Timers& timers, Dialer& dialer, const Agen
       dialer_(dialer),
       identity_(identity),
       shared_(shared),
-      targets_{loop, timers, shared.samples, identity.config.streams, &shared.target_tls},
+      targets_{loop,
+               timers,
+               shared.samples,
+               shared.datagrams_dropped_count,
+               identity.config.streams,
+               &shared.target_tls},
       policy_(policy),
       slot_(loop, timers, dialer, identity.endpoint, false, 0, number, *this) {}
 
@@ -172,22 +177,12 @@ void AgentSlot::send_hello(session::Session& session, Life& life) {
   hello->node_id = identity_.config.id.c_str();
   hello->epoch = 1;
   hello->revision = ++revision_;
-  const int64_t wall_us = timers_.wall_us();
-  hello->reported_at = {wall_us / 1'000'000, static_cast<uint32_t>(wall_us % 1'000'000) * 1000};
+  hello->reported_at = session::metadata_time(timers_.wall_us());
   hello->capabilities = announced_capabilities(identity_.config.capabilities);
   session::put_metadata(*hello, items);
-  std::vector<char> text(TMESH_METADATA_MAX_BYTES);
-  std::size_t len = 0;
-  if (!tmesh_is_ok(tmesh_agent_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
-    // Only the items can be too much; the agent is more useful without them than offline.
-    log::warn("metadata_too_large");
-    hello->item_count = 0;
-    hello->error_count = 0;
-    if (!tmesh_is_ok(tmesh_agent_metadata_encode(hello.get(), text.data(), text.size(), &len))) {
-      return session.fail(tmesh_err_session(TMESH_E_INVALID));
-    }
-  }
-  session.send(TMESH_FRAME_AGENT_HELLO, {reinterpret_cast<const uint8_t*>(text.data()), len});
+  const std::vector<uint8_t> payload = session::encode_hello(*hello, &tmesh_agent_metadata_encode);
+  if (payload.empty()) return session.fail(tmesh_err_session(TMESH_E_INVALID));
+  session.send(TMESH_FRAME_AGENT_HELLO, payload);
 }
 
 tmesh_status AgentSlot::on_control(session::Session& session, const tmesh_frame_header& header,

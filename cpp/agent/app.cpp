@@ -29,7 +29,7 @@ reload::MadeTls make_tls(const config::AgentConfig& config) {
   reload::TlsContexts made;
   if (config.server.endpoint.is_tls) {
     auto tls = net::TlsContext::client({"", "", config.server.ca_file, false});
-    if (!tls) return std::unexpected("TLS: " + tls.error());
+    if (!tls) return std::unexpected("agent.tls.ca_file: " + tls.error());
     made.links.emplace(std::move(*tls));
   }
   // Of https targets. Without a CA bundle on this machine everything else still works.
@@ -118,6 +118,7 @@ class App {
     report.agent = config_.id;
     report.is_stopping = is_stopping_;
     report_links(*pool_, report);
+    report.counters.push_back({"datagrams_dropped", shared_.datagrams_dropped_count});
   }
 
   // None: the links' own, if that trusts the same.
@@ -187,6 +188,11 @@ class App {
 };
 
 }  // namespace
+
+std::string config_fault(const config::AgentConfig& config) {
+  const auto tls = make_tls(config);
+  return tls ? "" : tls.error();
+}
 
 int run(const config::Loaded<config::AgentConfig>& started, const config::Source& source) {
   return App(started, source).run();

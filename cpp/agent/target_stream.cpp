@@ -55,7 +55,8 @@ void TargetStream::on_dialed(const DialOutcome& outcome) {
 
 void TargetStream::start_datagrams(int fd) {
   auto made = UdpTarget::create(context_.loop, context_.timers, fd, stream_,
-                                UdpTarget::Done::bind<&TargetStream::on_datagrams_done>(this));
+                                UdpTarget::Done::bind<&TargetStream::on_datagrams_done>(this),
+                                context_.datagrams_dropped_count);
   if (!made) return refuse(tmesh_open_refuse(TMESH_STAGE_CONNECT, TMESH_OPEN_INTERNAL_ERROR, true));
   datagrams_ = std::move(*made);
   context_.samples.open_ended(true, context_.timers.now_us() - started_us_);
@@ -67,7 +68,7 @@ void TargetStream::start_datagrams(int fd) {
 void TargetStream::on_datagrams_done() {
   log::debug("datagrams_done", {{"sent", datagrams_->sent_count()},
                                 {"received", datagrams_->received_count()},
-                                {"failed", datagrams_->failed_count()}});
+                                {"dropped", datagrams_->dropped_count()}});
   over_(*this);
 }
 

@@ -27,6 +27,7 @@ struct TargetContext {
   net::Loop& loop;
   Timers& timers;
   LoadSamples& samples;
+  uint64_t& datagrams_dropped_count;
   const config::AgentStreamSettings& settings;
   // Where it says whom https targets are verified with, which a reload may change. Null, or
   // null there: they are refused.

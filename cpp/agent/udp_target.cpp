@@ -6,16 +6,21 @@
 
 namespace tmesh::agent {
 
-UdpTarget::UdpTarget(Timers& timers, tmesh_stream* stream, Done done)
-    : timers_(timers), stream_(stream), done_(done), moved_us_(timers.now_us()) {}
+UdpTarget::UdpTarget(Timers& timers, tmesh_stream* stream, Done done, uint64_t& total_dropped_count)
+    : timers_(timers),
+      stream_(stream),
+      done_(done),
+      moved_us_(timers.now_us()),
+      total_dropped_count_(total_dropped_count) {}
 
 UdpTarget::~UdpTarget() {
   if (has_stream_) tmesh_stream_release(stream_);
 }
 
 Result<std::unique_ptr<UdpTarget>> UdpTarget::create(net::Loop& loop, Timers& timers, int fd,
-                                                     tmesh_stream* stream, Done done) {
-  std::unique_ptr<UdpTarget> target(new UdpTarget(timers, stream, done));
+                                                     tmesh_stream* stream, Done done,
+                                                     uint64_t& total_dropped_count) {
+  std::unique_ptr<UdpTarget> target(new UdpTarget(timers, stream, done, total_dropped_count));
   auto socket = net::Udp::adopt(loop, fd, *target);
   if (!socket) return std::unexpected(socket.error());
   target->socket_ = std::move(*socket);
@@ -28,12 +33,16 @@ Result<std::unique_ptr<UdpTarget>> UdpTarget::create(net::Loop& loop, Timers& ti
 void UdpTarget::on_datagram(std::span<const uint8_t> data, const net::UdpAddress&) {
   received_count_++;
   moved_us_ = timers_.now_us();
-  // A full stream drops it, and counts it.
-  (void)!tmesh_is_ok(tmesh_stream_send_datagram(stream_, data.data(), data.size()));
+  if (!tmesh_is_ok(tmesh_stream_send_datagram(stream_, data.data(), data.size()))) drop();
 }
 
 void UdpTarget::on_error(tmesh_status) {
-  failed_count_++;
+  drop();
+}
+
+void UdpTarget::drop() {
+  dropped_count_++;
+  total_dropped_count_++;
 }
 
 void UdpTarget::on_stream_event(void* user, tmesh_stream* stream, unsigned events) {
@@ -54,7 +63,11 @@ void UdpTarget::pump() {
     }
     const tmesh_status st = socket_.send(room.first(len));
     if (st.code == TMESH_E_AGAIN) return;
-    (tmesh_is_ok(st) ? sent_count_ : failed_count_)++;
+    if (tmesh_is_ok(st)) {
+      sent_count_++;
+    } else {
+      drop();
+    }
     tmesh_stream_take_datagram(stream_);
     moved_us_ = timers_.now_us();
   }

@@ -1,7 +1,7 @@
 // The datagrams between one UDP socket, connected to the target, and one stream.
 //
-// Boundaries are kept both ways (WIRE 1.14); what does not fit into the stream is dropped by
-// the mux, what the target's network refuses is dropped here, and both are counted. An ICMP
+// Boundaries are kept both ways (WIRE 1.14); what does not fit into the stream and what the
+// target's network refuses is dropped and counted. An ICMP
 // error of the target ends nothing. UDP has no end of its own: it is over when the opener
 // ends its direction (deployed agents end there too) or after kIdle_us without a datagram
 // either way, so that an opener that forgets cannot collect sockets (LESSONS P-F1, P-F7).
@@ -32,8 +32,10 @@ class UdpTarget final : private net::UdpHandler {
   using Done = Delegate<void()>;
 
   // Takes fd, a connected socket, over, also on failure (IO); the stream only on success.
+  // total_dropped_count: outlives it, goes up with its dropped_count().
   static Result<std::unique_ptr<UdpTarget>> create(net::Loop& loop, Timers& timers, int fd,
-                                                   tmesh_stream* stream, Done done);
+                                                   tmesh_stream* stream, Done done,
+                                                   uint64_t& total_dropped_count);
   ~UdpTarget();
   UdpTarget(const UdpTarget&) = delete;
   UdpTarget& operator=(const UdpTarget&) = delete;
@@ -42,16 +44,17 @@ class UdpTarget final : private net::UdpHandler {
   void start() { pump(); }
   uint64_t sent_count() const { return sent_count_; }
   uint64_t received_count() const { return received_count_; }
-  // Datagrams that the kernel refused, and errors that the network told.
-  uint64_t failed_count() const { return failed_count_; }
+  // Datagrams that the kernel refused or the stream had no room for, and errors that the network told.
+  uint64_t dropped_count() const { return dropped_count_; }
 
  private:
-  UdpTarget(Timers& timers, tmesh_stream* stream, Done done);
+  UdpTarget(Timers& timers, tmesh_stream* stream, Done done, uint64_t& total_dropped_count);
   void on_datagram(std::span<const uint8_t> data, const net::UdpAddress& from) override;
   void on_writable() override { pump(); }
   void on_error(tmesh_status why) override;
   static void on_stream_event(void* user, tmesh_stream* stream, unsigned events);
 
+  void drop();
   void pump();
   void arm(uint64_t delay_us);
   void on_idle();
@@ -66,7 +69,8 @@ class UdpTarget final : private net::UdpHandler {
   Ticket turn_;  // the rest of what waits
   uint64_t sent_count_ = 0;
   uint64_t received_count_ = 0;
-  uint64_t failed_count_ = 0;
+  uint64_t dropped_count_ = 0;
+  uint64_t& total_dropped_count_;
 };
 
 }  // namespace tmesh::agent

@@ -41,7 +41,7 @@ reload::MadeTls make_tls(const config::ClientConfig& config) {
   made.targets = std::move(*of_auth_urls);
   if (!config.server.endpoint.is_tls) return made;
   auto tls = net::TlsContext::client({"", "", config.server.ca_file, false});
-  if (!tls) return std::unexpected(std::move(tls.error()));
+  if (!tls) return std::unexpected("client.tls.ca_file: " + tls.error());
   made.links.emplace(std::move(*tls));
   return made;
 }
@@ -95,7 +95,10 @@ class App {
     if (!dialer) return complain("cannot create the resolver", dialer.error().text);
     dialer_ = std::move(*dialer);
     auto tls = make_tls(config_);
-    if (!tls) return complain("TLS", tls.error().c_str());
+    if (!tls) {
+      std::fprintf(stderr, "%s\n", tls.error().c_str());
+      return false;
+    }
     tls_ = std::move(tls->links);
     auto signals = net::Signals::open(*loop_, Delegate<void(int)>::bind<&App::on_signal>(this));
     if (!signals) return complain("cannot watch signals", signals.error().text);
@@ -263,6 +266,11 @@ class App {
 };
 
 }  // namespace
+
+std::string config_fault(const config::ClientConfig& config) {
+  const auto tls = make_tls(config);
+  return tls ? "" : tls.error();
+}
 
 int run(const config::Loaded<config::ClientConfig>& started, const config::Source& source) {
   App app(started.config);

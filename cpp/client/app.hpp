@@ -1,6 +1,8 @@
 // The client program behind its command line.
 #pragma once
 
+#include <string>
+
 #include "cpp/config/load.hpp"
 
 namespace tmesh::client {
@@ -10,6 +12,10 @@ namespace tmesh::client {
 // 3 the configuration asks for what this version cannot do. On SIGHUP, and when its files
 // change, the configuration is loaded from the source anew.
 int run(const config::Loaded<config::ClientConfig>& started, const config::Source& source);
+
+// What run() would refuse of a configuration that loads, such as a certificate without its key: one
+// line that names key and file, or nothing. Reads the files.
+std::string config_fault(const config::ClientConfig& config);
 
 // The one tunnel of the configuration between standard input and output instead of a listener
 // (net/stdio.hpp), over one link of its own. Blocks. 0: both directions ended regularly; 1:

@@ -55,6 +55,8 @@ class Entry {
   // Local connections or associations that live.
   virtual std::size_t locals_count() const = 0;
   virtual const EntryStats& stats() const = 0;
+  // Datagrams, either way.
+  virtual uint64_t dropped_count() const { return 0; }
 };
 
 // The entry for the tunnel's protocol; both are copied.

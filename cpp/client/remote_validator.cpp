@@ -153,7 +153,7 @@ std::expected<std::optional<net::TlsContext>, std::string> RemoteValidator::make
   });
   if (!is_needed) return std::nullopt;
   auto tls = net::TlsContext::client({"", "", config.remote_validation.ca_file, false});
-  if (!tls) return std::unexpected("client.remote_validation: " + tls.error());
+  if (!tls) return std::unexpected("client.remote_validation.ca_file: " + tls.error());
   return std::optional(std::move(*tls));
 }
 

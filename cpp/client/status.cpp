@@ -22,6 +22,7 @@ session::EntryReport report_of(const config::Tunnel& tunnel, const Entry& entry)
   report.accepted_count = entry.stats().accepted_count;
   report.opens_count = entry.stats().opens_count;
   report.refused_count = entry.stats().refused_count;
+  report.dropped_count = entry.dropped_count();
   return report;
 }
 

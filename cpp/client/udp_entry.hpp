@@ -22,6 +22,7 @@ class UdpEntry final : public Entry, private net::UdpHandler {
   uint16_t port() const override { return socket_.port(); }
   std::size_t locals_count() const override { return associations_.count(); }
   const EntryStats& stats() const override { return stats_; }
+  uint64_t dropped_count() const override { return associations_.counts().dropped_count; }
 
  private:
   void on_datagram(std::span<const uint8_t> data, const net::UdpAddress& from) override;

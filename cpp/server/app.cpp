@@ -39,12 +39,14 @@ constexpr uint64_t kAgentsLater_us = 500'000;
 // For the last word of presence; what it does not say by then, expires.
 constexpr uint64_t kLastWord_us = 1'000'000;
 
+constexpr char kSecretBox[] = "the key for token secrets";
+
 using Reloader = reload::Reloader<config::ServerConfig>;
 
 reload::MadeTls make_tls(const config::ServerConfig& config) {
   if (!config.tls.is_enabled) return reload::TlsContexts{};
   auto tls = net::TlsContext::server({config.tls.cert_file, config.tls.key_file, "", config.tls.needs_tls13});
-  if (!tls) return std::unexpected("TLS: " + tls.error());
+  if (!tls) return std::unexpected("tls.cert_file, tls.key_file: " + tls.error());
   return reload::TlsContexts{std::move(*tls), std::nullopt};
 }
 
@@ -69,7 +71,7 @@ class App {
     auto secret_box = SecretBox::if_given(config_.token_encryption_key, config_.token_encryption_key_id);
     if (!secret_box) {
       exit_code_ = kExitConfig;
-      return complain("the key for token secrets", secret_box.error().text);
+      return complain(kSecretBox, secret_box.error().text);
     }
     exit_code_ = kExitFailure;
     net::ignore_sigpipe();
@@ -304,6 +306,13 @@ class App {
 };
 
 }  // namespace
+
+std::string config_fault(const config::ServerConfig& config) {
+  const auto box = SecretBox::if_given(config.token_encryption_key, config.token_encryption_key_id);
+  if (!box) return std::string(kSecretBox) + ": " + box.error().text;
+  const auto tls = make_tls(config);
+  return tls ? "" : tls.error();
+}
 
 int run(const config::Loaded<config::ServerConfig>& started, const config::Source& source) {
   return App(started, source).run();

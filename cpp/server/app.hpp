@@ -1,6 +1,8 @@
 // The server program behind its command line.
 #pragma once
 
+#include <string>
+
 #include "cpp/config/load.hpp"
 
 namespace tmesh::server {
@@ -10,5 +12,9 @@ namespace tmesh::server {
 // 3 the configuration asks for what this version cannot do. On SIGHUP, and when its files
 // change, the configuration is loaded from the source anew.
 int run(const config::Loaded<config::ServerConfig>& started, const config::Source& source);
+
+// What run() would refuse of a configuration that loads, such as a certificate without its key: one
+// line that names key and file, or nothing. Reads the files.
+std::string config_fault(const config::ServerConfig& config);
 
 }  // namespace tmesh::server

@@ -66,7 +66,7 @@ void ClientStreamService::on_flow_over(OpenFlow& flow) {
 
 void ClientStreamService::on_relay_done(StreamRelay& relay, tmesh_status why) {
   log::debug("relay_done", {{"reason", tmesh_code_name(why.code)}});
-  if (relay.is_open_cancelled()) on_cancelled(relay.client_key());
+  if (relay.is_open_cancelled(timers_.now_us())) on_cancelled(relay.client_key());
   relays_.erase(relay.place);
 }
 

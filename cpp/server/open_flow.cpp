@@ -116,7 +116,7 @@ void OpenFlow::open_at_agent(const Grant& grant) {
   open_.reset();
   link_number_ = link->link_number;
   opened_us_ = parts_.timers.now_us();
-  relay_.emplace_back(client_side_, agent_side, std::move(*slot), client_key_,
+  relay_.emplace_back(client_side_, agent_side, std::move(*slot), client_key_, ran_us_,
                       StreamRelay::Done::bind<&OpenFlow::on_relay_broken>(this));
   // From before the agent hears of it: rights may move while it dials.
   if (parts_.revocation != nullptr) parts_.revocation->watch(relay_.front(), grant);

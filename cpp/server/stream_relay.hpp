@@ -16,6 +16,7 @@
 #include "core/mux/stream.h"
 #include "cpp/base/delegate.hpp"
 #include "cpp/server/active_slots.hpp"
+#include "cpp/server/cancel_guard.hpp"
 #include "cpp/server/live_revocation.hpp"
 
 namespace tmesh::server {
@@ -25,11 +26,15 @@ class StreamRelay final : public Revocable {
   // `done` is the last thing the relay does; the owner destroys it, also from inside.
   using Done = Delegate<void(StreamRelay&, tmesh_status)>;
 
-  // done: for the time until take_over(), when only the pool (NO_MEMORY) and a revocation
-  // (POLICY) can end it.
+  // ran_us: when the open got its slot. done: for the time until take_over(), when only the
+  // pool (NO_MEMORY) and a revocation (POLICY) can end it.
   StreamRelay(tmesh_stream* client_side, tmesh_stream* agent_side, ActiveSlots::Slot slot,
-              uint64_t client_key, Done done)
-      : streams_{client_side, agent_side}, client_key_(client_key), slot_(std::move(slot)), done_(done) {
+              uint64_t client_key, uint64_t ran_us, Done done)
+      : streams_{client_side, agent_side},
+        client_key_(client_key),
+        slot_(std::move(slot)),
+        done_(done),
+        ran_ms_(static_cast<uint32_t>(ran_us / 1000)) {
     tmesh_splice_init(&splice_, tmesh_stream_end(client_side), tmesh_stream_end(agent_side), this, &on_done);
   }
   ~StreamRelay() override {
@@ -49,10 +54,12 @@ class StreamRelay final : public Revocable {
     tmesh_stream_attach(streams_[1], this, &on_agent_event);
   }
   void answer_client(const tmesh_open_result& result) { tmesh_stream_answer(streams_[0], &result); }
-  // Inside done: a legacy client reset the stream before the agent's target said
+  // Inside done: a legacy client soon reset the stream, before the agent's target said
   // anything, so as far as anybody knows while the agent was dialling.
-  bool is_open_cancelled() const {
-    return is_reset_by_client_ && !streams_[0]->is_strict && splice_.moved_bytes[1] == 0;
+  bool is_open_cancelled(uint64_t now_us) const {
+    const uint32_t age_ms = static_cast<uint32_t>(now_us / 1000) - ran_ms_;
+    return is_reset_by_client_ && !streams_[0]->is_strict && splice_.moved_bytes[1] == 0 &&
+           age_ms < CancelGuard::kQuickUs / 1000;
   }
   uint64_t client_key() const { return client_key_; }
 
@@ -78,6 +85,7 @@ class StreamRelay final : public Revocable {
   tmesh_splice splice_{};
   ActiveSlots::Slot slot_;
   Done done_;
+  const uint32_t ran_ms_;  // modulo 49 days: fits into the gap at the end of every relay
   bool is_done_ = false;
   bool is_reset_by_client_ = false;
 };

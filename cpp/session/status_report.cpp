@@ -50,7 +50,7 @@ void write_entry(json::Writer& json, const EntryReport& entry) {
   json.member("name", entry.name).member("protocol", entry.protocol).member("listen", entry.listen);
   json.member("locals", static_cast<uint64_t>(entry.locals_count));
   json.member("accepted", entry.accepted_count).member("opens", entry.opens_count);
-  json.member("refused", entry.refused_count);
+  json.member("refused", entry.refused_count).member("dropped", entry.dropped_count);
   json.end_object();
 }
 

@@ -30,6 +30,7 @@ struct EntryReport {
   uint64_t accepted_count = 0;
   uint64_t opens_count = 0;    // streams that were connected
   uint64_t refused_count = 0;  // opens that were not
+  uint64_t dropped_count = 0;  // datagrams
 };
 
 struct StatusReport {

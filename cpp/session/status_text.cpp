@@ -66,12 +66,16 @@ std::string links_table(json::Value links) {
 }
 
 std::string entries_table(json::Value entries) {
+  bool has_drops = false;
+  for (const json::Value entry : entries) has_drops = has_drops || number_of(entry, "dropped") != 0;
   Lines lines;
   lines.push_back({"ENTRY", "PROTOCOL", "LISTEN", "LOCALS", "ACCEPTED", "OPENS", "REFUSED"});
+  if (has_drops) lines.back().push_back("DROPPED");
   for (const json::Value entry : entries) {
     lines.push_back({text_of(entry, "name"), text_of(entry, "protocol"), text_of(entry, "listen"),
                      count_of(entry, "locals"), count_of(entry, "accepted"), count_of(entry, "opens"),
                      count_of(entry, "refused")});
+    if (has_drops) lines.back().push_back(count_of(entry, "dropped"));
   }
   return text_table(lines);
 }
@@ -120,6 +124,8 @@ Result<std::string> status_text(std::string_view document) {
   out += "\nlinks " + count_of(totals, "links_up") + " of " + count_of(totals, "links") + " up, streams " +
          count_of(totals, "streams") + "\n\n" + links_table(root.get("links"));
   if (root.get("entries").size() != 0) out += "\n" + entries_table(root.get("entries"));
+  if (const int64_t n = number_of(root.get("counters"), "datagrams_dropped"); n != 0)
+    out += "datagrams dropped: " + std::to_string(n) + "\n";
   for (const char* name : {"links_left_out", "entries_left_out"}) {
     if (const int64_t n = number_of(totals, name); n != 0)
       out += std::string(name[0] == 'l' ? "links" : "entries") + " not shown: " + std::to_string(n) + "\n";

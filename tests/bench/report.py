@@ -75,7 +75,7 @@ def machine():
         memory_gib = int(f.readline().split()[1]) / (1 << 20)
     load = os.getloadavg()
     return {"cpu": model, "cores": os.cpu_count(), "memory_gib": round(memory_gib, 1),
-            "kernel": platform.release(), "load_before": [round(x, 2) for x in load]}
+            "kernel": platform.release().partition("-")[0], "load_before": [round(x, 2) for x in load]}
 
 
 def revision(root):

@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from deploy_files import BIN, DEPLOY, LIMIT_S, ScratchTest, read, write
+from deploy_files import BIN, DEPLOY, LIMIT_S, ROOT, ScratchTest, read, write
 
 EXAMPLES = sorted(os.listdir(os.path.join(DEPLOY, "examples")))
 # What these two do, check-config has to warn about.
@@ -19,9 +19,11 @@ class Examples(ScratchTest):
     def setUp(self):
         super().setUp()
         for name, text in (("client-token", "t" * 43), ("agent-token", "t" * 43), ("socks5-login", "user\nword"),
-                           ("http-proxy-login", "user\nword"), ("mysql-dsn", "u:p@tcp(db.example.com:3306)/mesh"),
-                           ("ca.pem", ""), ("fullchain.pem", ""), ("key.pem", "")):
+                           ("http-proxy-login", "user\nword"), ("mysql-dsn", "u:p@tcp(db.example.com:3306)/mesh")):
             write(self.at(name), text + "\n", 0o600)
+        subprocess.run([os.path.join(ROOT, "tests/support/make_ca.sh"), self.scratch], check=True, timeout=LIMIT_S)
+        os.rename(self.at("server.pem"), self.at("fullchain.pem"))
+        os.rename(self.at("server-key.pem"), self.at("key.pem"))
 
     def check(self, name):
         """The example with the files it names in the scratch folder."""

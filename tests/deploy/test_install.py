@@ -315,6 +315,37 @@ esac
                 self.assertEqual("restart tunnelmesh-client" in calls, state != "inactive")
                 self.assertEqual("enable tunnelmesh-client" in calls, not disabled)
 
+    def test_an_upgrade_starts_what_was_installed_without_a_start(self):
+        def state(disabled=False, word="inactive", fails="nothing"):
+            self.manager("is-enabled" if disabled else fails)
+            script = read(self.at("path", "systemctl"))
+            write(self.at("path", "systemctl"), script.replace(
+                "exit 0", f'[ "$*" != "is-active tunnelmesh-client" ] || echo {word}\nexit 0'), 0o755)
+            write(self.log, "")
+
+        def upgrade(*flags, code=0):
+            done = self.run_it("--bin-dir", self.programs("2.0"), "--yes", *flags)
+            self.assertEqual(done.returncode, code, done.stderr)
+            return read(self.log).count("restart tunnelmesh-client")
+
+        self.install("--no-start")
+        state()
+        self.assertEqual(upgrade("--no-start"), 0)
+        state(disabled=True)
+        self.assertEqual(upgrade(), 0, "an administrator disabled it")
+        before = self.files()
+        state(fails="restart")
+        self.assertEqual(upgrade(code=7), 1, "nor is the old program started")
+        self.assertEqual(self.files(), before)
+        state()
+        self.assertEqual(upgrade(), 1)
+        self.assertEqual(upgrade(), 1, "it was started, so an administrator has stopped it since")
+        # What runs and is not to be started again now is a different thing.
+        state(word="active")
+        self.assertEqual(upgrade("--no-start"), 0)
+        state()
+        self.assertEqual(upgrade(), 0, "an administrator stopped it")
+
     def test_an_upgrade_keeps_a_service_of_openrc_and_procd_stopped(self):
         os.rmdir(os.path.join(self.root, "run/systemd/system"))
         for manager, place in (("openrc-run", "usr/local/bin"), ("procd", "usr/bin")):

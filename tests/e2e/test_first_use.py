@@ -14,6 +14,8 @@ import unittest
 
 from harness import BIN, WAIT_S, EchoTarget, Mesh, SocksRefused, free_port, receive_exactly, socks_connect, wait_until
 
+MAKE_CA = os.path.join(os.path.dirname(__file__), "..", "support", "make_ca.sh")
+
 
 def run(program, *arguments, env=None):
     return subprocess.run([os.path.join(BIN, f"tunnelmesh-{program}"), *arguments], capture_output=True, text=True,
@@ -146,6 +148,29 @@ class Configuration(Folder):
         toml = run("server", "check-config", "--config", self.write("x.toml", "a = 1\n"))
         self.assertEqual(toml.returncode, 3)
         self.assertIn("TOML", toml.stderr)
+
+    def test_files_that_run_cannot_use(self):
+        subprocess.run([MAKE_CA, self.folder], check=True, timeout=WAIT_S)
+        cert, key, junk = self.path("server.pem"), self.path("ca-key.pem"), self.write("junk.pem", "junk\n")
+        tls = "tls:\n  enabled: true\n  cert_file: %s\n  key_file: %s\n"
+        agent = f"agent:\n  server_url: %s://127.0.0.1:1\n  token: {'t' * 43}\n  id: a\n  %s: {{%s: {junk}}}\n"
+        client = (f"client:\n  server_url: %s://127.0.0.1:1\n  token: {'t' * 43}\n  %s: {{ca_file: {junk}}}\n  tunnels:\n"
+                  "    - {protocol: socks5, listen: '127.0.0.1:0', agent_id: a, auth_url: 'https://x'}\n")
+        no_ca = f"CA file {junk}: holds no PEM certificate"
+        for role, text, problem in (
+                ("server", tls % (cert, key), f"tls.cert_file, tls.key_file: key {key}: not the key of certificate {cert}"),
+                ("server", tls % (junk, key), f"tls.cert_file, tls.key_file: certificate {junk}: not a PEM certificate"),
+                ("server", f"server: {{token_encryption_key_file: {junk}}}\n",
+                 "the key for token secrets: TUNNELMESH_TOKEN_ENCRYPTION_KEY is not 16, 24 or 32 bytes in base64 or hex"),
+                ("agent", agent % ("wss", "tls", "ca_file"), f"agent.tls.ca_file: {no_ca}"),
+                ("agent", agent % ("ws", "streams", "tls_ca_file"), f"agent.streams.tls_ca_file: {no_ca}"),
+                ("client", client % ("wss", "tls"), f"client.tls.ca_file: {no_ca}"),
+                ("client", client % ("ws", "remote_validation"), f"client.remote_validation.ca_file: {no_ca}")):
+            with self.subTest(problem=problem):
+                self.assertEqual(self.problems(role, text).splitlines()[-1], problem)
+                refused = run(role, "run", "--config", self.path("config.yaml"))
+                self.assertEqual(refused.stderr.splitlines()[-1], problem)
+                self.assertNotEqual(refused.returncode, 0)
 
     def test_secrets_are_never_printed(self):
         secret = "s3cr3t-" + "x" * 40

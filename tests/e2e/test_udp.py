@@ -12,8 +12,8 @@ import threading
 import time
 import unittest
 
-from harness import (EchoTarget, Mesh, UdpEcho, free_port, is_listening, receive_exactly, socks_connect, started,
-                     udp_socket, wait_until)
+from harness import (EchoTarget, Mesh, UdpEcho, closed_port, free_port, is_listening, receive_exactly,
+                     socks_connect, started, udp_socket, wait_until)
 
 IDLE_S = 1  # the shortest there is
 LARGEST = 65_507
@@ -61,8 +61,9 @@ class Udp(unittest.TestCase):
         cls.dns = Dnsmasq()
         cls.echo = UdpEcho()
         cls.mesh = Mesh(
-            tunnels=[{"protocol": "udp", "name": name, "target_host": "127.0.0.1", "target_port": port}
-                     for name, port in (("dns", cls.dns.port), ("echo", cls.echo.port))],
+            tunnels=[{"protocol": "udp", "name": name, "target_host": host, "target_port": port}
+                     for name, host, port in (("dns", "127.0.0.1", cls.dns.port), ("echo", "127.0.0.1", cls.echo.port),
+                                              ("nowhere", "127.0.0.1", closed_port()), ("forbidden", "169.254.169.254", 53))],
             client_env={"TUNNELMESH_CLIENT_UDP_IDLE_TIMEOUT": f"{IDLE_S}s"})
 
     @classmethod
@@ -91,6 +92,13 @@ class Udp(unittest.TestCase):
                 s.recv(65_536)  # of what was sent twice
         s.settimeout(limit_s)
 
+    @staticmethod
+    def receive_but(s, earlier):
+        """The next datagram; the echo of one that was sent twice may come late."""
+        while (data := s.recv(65_536)) == earlier:
+            pass
+        return data
+
     def dig(self, *arguments):
         done = subprocess.run(
             ["dig", "@127.0.0.1", "-p", str(self.mesh.ports["dns"]), "+time=5", "+tries=3", *arguments],
@@ -118,7 +126,7 @@ class Udp(unittest.TestCase):
             sent = [b"%d " % n * (n % 7) for n in range(100)]
             for data in sent:
                 s.sendto(data, ("127.0.0.1", self.mesh.ports["echo"]))
-            self.assertEqual([s.recv(65_536) for _ in sent], sent)
+            self.assertEqual([self.receive_but(s, b"begin") for _ in sent], sent)
 
     def test_each_source_gets_its_own_answers(self):
         with contextlib.ExitStack() as stack:
@@ -153,7 +161,7 @@ class Udp(unittest.TestCase):
             self.round_trip(s, b"one")
             wait_until(lambda: self.agent_sockets() == 0, "the idle timeout")
             s.sendto(b"two", ("127.0.0.1", self.mesh.ports["echo"]))
-            self.assertEqual(s.recv(65_536), b"two")
+            self.assertEqual(self.receive_but(s, b"one"), b"two")
 
     def test_it_works_again_after_the_agent_was_killed(self):
         with udp_socket() as s:
@@ -200,6 +208,22 @@ class Udp(unittest.TestCase):
             target.close()
         with udp_socket() as s:
             self.round_trip(s, b"after the flood")
+
+    def test_what_is_dropped_shows_in_the_status(self):
+        def dropped():
+            by_name = {e["name"]: e["dropped"] for e in self.mesh.status("client")["entries"]}
+            return by_name["nowhere"], by_name["forbidden"], self.mesh.status("agent")["counters"]["datagrams_dropped"]
+
+        nowhere, forbidden, at_agent = dropped()
+        with udp_socket() as s:
+            def both():
+                for name in ("nowhere", "forbidden"):
+                    s.sendto(b"x", ("127.0.0.1", self.mesh.ports[name]))
+                now = dropped()
+                return now[1] > forbidden and now[2] > at_agent
+
+            wait_until(both, "the drops at client and agent to be counted")
+        self.assertEqual(dropped()[0], nowhere, "the agent took these")
 
 
 if __name__ == "__main__":

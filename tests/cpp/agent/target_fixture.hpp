@@ -77,7 +77,8 @@ struct TargetStreamTest : net::LoopTest {
   Policy policy;
   LoadSamples samples;
   config::AgentStreamSettings stream_settings;
-  TargetContext context{loop(), timers, samples, stream_settings};
+  uint64_t datagrams_dropped_count = 0;
+  TargetContext context{loop(), timers, samples, datagrams_dropped_count, stream_settings};
   DialSettings settings{2, 2, 5'000'000, 8'000'000};
   test::MuxPair pair{loop().pool(), 1024};
   std::optional<DialExecutor> executor{std::in_place, timers, dialer, policy, settings};

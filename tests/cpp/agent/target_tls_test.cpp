@@ -90,7 +90,8 @@ tmesh_tls_config* server_config(tmesh_tls_version max) {
 }
 
 struct TargetTlsTest : TargetStreamTest {
-  TargetTlsTest() : with_tls{loop(), timers, samples, stream_settings, &present_tls} {
+  TargetTlsTest()
+      : with_tls{loop(), timers, samples, datagrams_dropped_count, stream_settings, &present_tls} {
     pair.acceptor.open = test::MuxEnd::OnOpen::bind<&TargetTlsTest::on_https_open>(this);
   }
   ~TargetTlsTest() override {

@@ -170,12 +170,14 @@ TEST_F(UdpTargetTest, WhatTheStreamHasNoRoomForIsDroppedAndCounted) {
   pair.is_held[1] = true;  // nothing leaves the agent's link
   const std::string big = pattern(60'000);
   uint64_t dropped = 0;
+  EXPECT_EQ(datagrams_dropped_count, 0u);
   for (int i = 0; i < 40 && dropped == 0; i++) {
     (void)there.send_to(target.received[0].from, bytes_of(big));
     (void)run_until([] { return false; }, 2'000);
     dropped = pair.acceptor.mux.stats.datagrams_dropped_count;
   }
   EXPECT_GT(dropped, 0u);
+  EXPECT_EQ(datagrams_dropped_count, dropped);
   pair.is_held[1] = false;
   ASSERT_TRUE(until([&] {
     while (take(stream)) {

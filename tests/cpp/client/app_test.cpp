@@ -272,7 +272,7 @@ TEST_F(AppTest, AnAuthUrlWhoseCaCannotBeReadEndsItAndSaysWhy) {
   config.remote_validation.ca_file = "/nonexistent/ca.pem";
   run();
   EXPECT_EQ(exit_code(), kExitFailure);
-  EXPECT_TRUE(says("client.remote_validation: CA file /nonexistent/ca.pem: ")) << said;
+  EXPECT_TRUE(says("client.remote_validation.ca_file: CA file /nonexistent/ca.pem: ")) << said;
 }
 
 TEST_F(AppTest, WithoutTunnelsThereIsNothingToDo) {

@@ -10,32 +10,12 @@
 #include <set>
 
 #include "tests/cpp/agent/fakes.hpp"
-#include "tests/cpp/net/loop_fixture.hpp"
+#include "tests/cpp/client/tunnels_fixture.hpp"
 
 namespace tmesh::client {
 namespace {
 
-using Step = TunnelPlan::Step;
 using Protocol = config::Tunnel::Protocol;
-
-config::Tunnel tunnel(const std::string& name, uint16_t port, const std::string& agent = "home") {
-  config::Tunnel out;
-  out.name = name;
-  out.listen = {"127.0.0.1", port};
-  out.agent_id = agent;
-  return out;
-}
-
-class NoOpener final : public StreamOpener {
- public:
-  Result<OpenedStream> open(const OpenRequest&, bool, const tmesh_mux*) override {
-    return fail(TMESH_E_CLOSED, "none");
-  }
-  Ticket await_link(std::string_view, Delegate<void()>) override { return {}; }
-  void open_timed_out(std::string_view, const tmesh_stream&) override {}
-  Ticket await_silence(std::string_view, const tmesh_stream&, Delegate<void()>) override { return {}; }
-  void hedge_ended(std::string_view, bool) override {}
-};
 
 constexpr const char* kNotHere = "192.0.2.1";
 
@@ -88,7 +68,7 @@ std::unique_ptr<Entry> make_fake(const EntryDeps&, const config::Tunnel& made_fo
   return std::make_unique<FakeEntry>(made_for);
 }
 
-class EntrySetTest : public net::LoopTest {
+class EntrySetTest : public TunnelsTest {
  public:
   void on_broken(Entry&) {}
   void on_left() { left_count++; }
@@ -97,15 +77,6 @@ class EntrySetTest : public net::LoopTest {
   EntrySetTest() {
     taken.clear();
     made_count = 0;
-  }
-  EntryDeps deps() {
-    EntryDeps out{loop(), opener};
-    out.handshake_timeout_us = handshake_timeout_us;
-    out.udp_idle_timeout_us = udp_idle_timeout_us;
-    out.link_wait_us = link_wait_us;
-    out.socks5 = socks5;
-    out.http_proxy = http_proxy;
-    return out;
   }
   // What failed, as names.
   std::vector<std::string> apply(const std::vector<config::Tunnel>& wanted) {
@@ -125,13 +96,7 @@ class EntrySetTest : public net::LoopTest {
     return out;
   }
 
-  NoOpener opener;
   test::FakeTimers clock;
-  uint64_t handshake_timeout_us = 10'000'000;
-  uint64_t udp_idle_timeout_us = 60'000'000;
-  uint64_t link_wait_us = 2'000'000;
-  config::Credentials socks5;
-  config::Credentials http_proxy;
   int left_count = 0;
   EntrySet set{clock, Entry::Broken::bind<&EntrySetTest::on_broken>(this),
                Delegate<void()>::bind<&EntrySetTest::on_left>(this), &make_fake};
@@ -139,101 +104,6 @@ class EntrySetTest : public net::LoopTest {
 
 using Names = std::vector<std::string>;
 using Places = std::set<std::string>;
-
-class PlanTest : public EntrySetTest {
- protected:
-  TunnelPlan plan(const std::vector<config::Tunnel>& running, const std::vector<config::Tunnel>& wanted) {
-    const EntryDeps before = deps();
-    std::vector<Served> served;
-    for (const auto& one : running) {
-      served.push_back({&one, &before, one.listen.port == 0 ? uint16_t{50'000} : one.listen.port});
-    }
-    handshake_timeout_us = later_timeout_us;
-    return plan_tunnels(served, wanted, deps());
-  }
-  Step step(const config::Tunnel& running, const config::Tunnel& wanted) {
-    return plan({running}, {wanted}).wanted.front().step;
-  }
-  uint64_t later_timeout_us = 10'000'000;
-};
-
-TEST_F(PlanTest, ByName) {
-  const TunnelPlan found = plan({tunnel("a", 1), tunnel("b", 2), tunnel("c", 3)},
-                                {tunnel("c", 3), tunnel("a", 7), tunnel("d", 2)});
-  ASSERT_EQ(found.wanted.size(), 3u);
-  EXPECT_EQ(found.wanted[0].step, Step::keep);
-  EXPECT_EQ(found.wanted[0].running, 2u);
-  EXPECT_EQ(found.wanted[1].step, Step::move);
-  EXPECT_EQ(found.wanted[1].running, 0u);
-  EXPECT_EQ(found.wanted[2].step, Step::add);
-  EXPECT_EQ(found.obsolete, std::vector<std::size_t>{1});
-}
-
-TEST_F(PlanTest, WhatChangedDecidesTheStep) {
-  const config::Tunnel old = tunnel("a", 1);
-  config::Tunnel other = old;
-  EXPECT_EQ(step(old, other), Step::keep);
-  other.agent_id = "away";
-  EXPECT_EQ(step(old, other), Step::replace);
-  other = old;
-  other.listen.host = "0.0.0.0";
-  EXPECT_EQ(step(old, other), Step::move);
-  other = old;
-  other.protocol = Protocol::udp;
-  EXPECT_EQ(step(old, other), Step::move) << "another kind of socket";
-  other = old;
-  other.socket_path = "/run/a";
-  EXPECT_EQ(step(old, other), Step::move);
-  config::Tunnel same_path = other;
-  same_path.socket_mode = 0660;
-  EXPECT_EQ(step(other, same_path), Step::replace);
-}
-
-TEST_F(PlanTest, APortThatTheSystemChose) {
-  const config::Tunnel old = tunnel("a", 0);
-  EXPECT_EQ(step(old, tunnel("a", 0)), Step::keep);
-  EXPECT_EQ(step(old, tunnel("a", 0, "away")), Step::replace);
-  EXPECT_EQ(step(old, tunnel("a", 50'000)), Step::replace) << "the port that it has already";
-  EXPECT_EQ(step(old, tunnel("a", 50'001)), Step::move);
-  config::Tunnel udp = old;
-  udp.protocol = Protocol::udp;
-  EXPECT_EQ(step(old, udp), Step::move) << "the number may be taken there";
-}
-
-TEST_F(PlanTest, SettingsOfTheProgramCountWhereTheyMatter) {
-  later_timeout_us = 1;
-  EXPECT_EQ(step(tunnel("a", 1), tunnel("a", 1)), Step::replace);
-  later_timeout_us = 10'000'000;
-  handshake_timeout_us = 10'000'000;
-  socks5 = {"ann", Secret("one")};
-  const EntryDeps before = deps();
-  std::vector<config::Tunnel> list = {tunnel("tcp", 1), tunnel("socks5", 2), tunnel("proxy", 3),
-                                      tunnel("udp", 4)};
-  list[1].auth = config::Tunnel::Auth::password;
-  list[2].auth = config::Tunnel::Auth::basic;
-  list[3].protocol = Protocol::udp;
-  std::vector<Served> running;
-  for (const config::Tunnel& one : list) running.push_back({&one, &before, one.listen.port});
-  const auto replaced = [&] {
-    Places names;
-    const TunnelPlan found = plan_tunnels(running, list, deps());
-    for (std::size_t i = 0; i < list.size(); i++) {
-      if (found.wanted[i].step != Step::keep) names.insert(list[i].name);
-    }
-    return names;
-  };
-  EXPECT_EQ(replaced(), Places{});
-  socks5 = {"ann", Secret("two")};
-  EXPECT_EQ(replaced(), Places{"socks5"});
-  socks5 = before.socks5;
-  http_proxy = {"ann", Secret("one")};
-  EXPECT_EQ(replaced(), Places{"proxy"});
-  http_proxy = {};
-  udp_idle_timeout_us = 1;
-  EXPECT_EQ(replaced(), Places{"udp"});
-  link_wait_us = 1;
-  EXPECT_EQ(replaced().size(), list.size());
-}
 
 TEST_F(EntrySetTest, TheSameListTouchesNothing) {
   apply({tunnel("a", 1), tunnel("b", 2)});

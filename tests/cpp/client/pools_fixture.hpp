@@ -19,6 +19,8 @@ namespace tmesh::client {
 using test::FakeServer;
 using test::PeerStream;
 
+constexpr uint64_t kEvaluation_us = 10'000'000;  // the default
+
 // Connects to one port of this machine, as often at once as it is asked.
 class PoolDialer final : public Dialer {
  public:

@@ -205,7 +205,7 @@ TEST_F(TlsValidatorTest, CertificatesThatCannotBeReadAreAProblem) {
   config.remote_validation.ca_file = "/nonexistent/ca.pem";
   const auto refused = RemoteValidator::make_tls(config);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_TRUE(refused.error().starts_with("client.remote_validation: CA file /nonexistent/ca.pem"))
+  EXPECT_TRUE(refused.error().starts_with("client.remote_validation.ca_file: CA file /nonexistent/ca.pem"))
       << refused.error();
   config.tunnels[0].auth_url = "http://127.0.0.1:1/";
   EXPECT_TRUE(RemoteValidator::make_tls(config).has_value()) << "nobody asks for them";

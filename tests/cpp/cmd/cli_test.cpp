@@ -216,6 +216,7 @@ TEST(Cli, Version) {
 // `ps` shows argv to every user (LESSONS P-K7).
 TEST(Cli, SecretsAreTakenOutOfArgv) {
   static std::string got;
+  got.clear();
   Program program{.name = "tunnelmesh-client", .doc = "x"};
   program.role = config::kClient;
   Command run{.name = "run", .doc = "starts it"};

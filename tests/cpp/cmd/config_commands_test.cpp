@@ -13,11 +13,37 @@
 namespace tmesh::cli {
 namespace {
 
-Program program(config::Role role) {
+template <class Config>
+std::string no_fault(const Config&) {
+  return "";
+}
+
+std::string has_fault(const config::ServerConfig& config) {
+  return "the fault of " + config.node_id;
+}
+
+using Check = int (*)(const Invocation&);
+Check check_of(config::Role role) {
+  switch (role) {
+    case config::kServer:
+      return &check_config<&load_server, &no_fault<config::ServerConfig>>;
+    case config::kAgent:
+      return &check_config<&load_agent, &no_fault<config::AgentConfig>>;
+    case config::kClient:
+      break;
+  }
+  return &check_config<&load_client, &no_fault<config::ClientConfig>>;
+}
+
+Program program(config::Role role, Check check) {
   Program p{.name = "tunnelmesh-x", .doc = "a program"};
   p.role = role;
-  p.commands = config_commands();
+  p.commands = config_commands(check);
   return p;
+}
+
+Program program(config::Role role) {
+  return program(role, check_of(role));
 }
 
 std::string file(const char* text) {
@@ -42,6 +68,16 @@ TEST(ConfigCommands, CheckConfigPrintsEveryProblemAndEndsWithThree) {
   EXPECT_EQ(r.err, path + ":3: warning: server.https_addr: is accepted but has no effect in this version\n" +
                        path + ":2: server.http_addr: must be host:port\n" + path +
                        ":4: server.nope: unknown key\n");
+}
+
+TEST(ConfigCommands, CheckConfigSaysWhatRunWouldRefuse) {
+  const Program p = program(config::kServer, &check_config<&load_server, &has_fault>);
+  const Ran r = run_cli(p, {"check-config", "--node.id=n"});
+  EXPECT_EQ(r.code, kExitConfig);
+  EXPECT_EQ(r.out, "");
+  EXPECT_EQ(r.err, "the fault of n\n");
+  EXPECT_EQ(run_cli(p, {"check-config", "--server.http_addr=x"}).err.find("fault"), std::string::npos)
+      << "only what loads is looked at";
 }
 
 TEST(ConfigCommands, CheckConfigIsForTheProgramsRole) {

@@ -13,16 +13,7 @@ using test::FakeClient;
 using test::open_request;
 using test::PlainStream;
 
-struct OpenFlowTest : test::PathTest {
-  OpenFlowTest() : client(add_client()) {}
-  // Opens one stream and lets everything happen.
-  void open(PlainStream& stream, bool is_strict = true, const tmesh_open_stream* request = nullptr) {
-    const tmesh_open_stream usual = open_request("db.example.com", 5432);
-    ASSERT_TRUE(stream.open(client.mux(), request != nullptr ? *request : usual, is_strict));
-    pump();
-  }
-  FakeClient& client;
-};
+struct OpenFlowTest : test::OneClientTest {};
 
 // --- failures ------------------------------------------------------------------------
 

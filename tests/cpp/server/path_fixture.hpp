@@ -201,4 +201,16 @@ inline void expect_result(const PlainStream& stream, unsigned stage, unsigned co
   EXPECT_EQ(stream.result.retryable, retryable);
 }
 
+// With one client.
+struct OneClientTest : PathTest {
+  OneClientTest() : client(add_client()) {}
+  // Opens one stream and lets everything happen.
+  void open(PlainStream& stream, bool is_strict = true, const tmesh_open_stream* request = nullptr) {
+    const tmesh_open_stream usual = open_request("db.example.com", 5432);
+    ASSERT_TRUE(stream.open(client.mux(), request != nullptr ? *request : usual, is_strict));
+    pump();
+  }
+  FakeClient& client;
+};
+
 }  // namespace tmesh::test

@@ -91,6 +91,7 @@ TEST(StatusReport, TheDocumentSaysWhatThereIs) {
   EXPECT_EQ(entry.get("accepted").as_int(), 10);
   EXPECT_EQ(entry.get("opens").as_int(), 8);
   EXPECT_EQ(entry.get("refused").as_int(), 2);
+  EXPECT_EQ(entry.get("dropped").as_int(), 0);
   EXPECT_EQ(root.get("totals").get("links").as_int(), 2);
   EXPECT_EQ(root.get("totals").get("links_up").as_int(), 1);
   EXPECT_EQ(root.get("totals").get("streams").as_int(), 5);
@@ -136,6 +137,20 @@ TEST(StatusText, ShowsLinksAndEntriesInColumns) {
             "\n"
             "ENTRY   PROTOCOL  LISTEN          LOCALS  ACCEPTED  OPENS  REFUSED\n"
             "office  socks5    127.0.0.1:1080  4       10        8      2\n");
+}
+
+TEST(StatusText, DroppedDatagramsAreShownWhenThereAreAny) {
+  StatusReport dropped = report();
+  dropped.entries[0].dropped_count = 12;
+  dropped.add(EntryReport{"dns", "udp", "127.0.0.1:53", 1, 2, 3, 4});
+  dropped.counters = {{"datagrams_dropped", 34}};
+  EXPECT_NE(status_text(status_json(dropped))
+                ->find("\n"
+                       "ENTRY   PROTOCOL  LISTEN          LOCALS  ACCEPTED  OPENS  REFUSED  DROPPED\n"
+                       "office  socks5    127.0.0.1:1080  4       10        8      2        12\n"
+                       "dns     udp       127.0.0.1:53    1       2         3      4        0\n"
+                       "datagrams dropped: 34\n"),
+            std::string::npos);
 }
 
 TEST(StatusText, NothingOfADocumentMovesTheTerminal) {
