@@ -261,6 +261,19 @@ class Mesh:
             raise AssertionError(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
         return json.loads(done.stdout) if done.stdout.strip() else None
 
+    def status(self, name):
+        """What `status` of the client or the agent tells, or None; the system may run others."""
+        done = subprocess.run([os.path.join(BIN, f"tunnelmesh-{name}"), "status", "--json", "--config", self.path(name)],
+                              capture_output=True, text=True, timeout=WAIT_S, check=False,
+                              env={**os.environ, "XDG_RUNTIME_DIR": self.folder})
+        pid = self.programs[name].process.pid
+        return next((r for r in map(json.loads, done.stdout.splitlines()) if r["pid"] == pid), None)
+
+    def wait_idle(self, name):
+        """Until what ran before is over on every link of the client or the agent: it counts in the choice of one."""
+        wait_until(lambda: (r := self.status(name)) and not any(link["streams"] for link in r["links"]),
+                   f"the {name}'s last streams to end")
+
     def logs(self):
         return "".join(f"--- {name}\n{p.text()}" for name, p in self.programs.items())
 

@@ -33,6 +33,13 @@ class AgentPool(MeshTest):
         cls.target.close()
         super().tearDownClass()
 
+    def setUp(self):
+        self.wait_links(2)
+        self.log_start = len(self.log())
+
+    def log(self):
+        return self.mesh.programs["agent"].text()
+
     def links(self):
         answer = self.api.get(f"/api/v1/agents/{self.agent}/connections")
         self.assertEqual(answer.status, 200)
@@ -53,10 +60,10 @@ class AgentPool(MeshTest):
         self.assertEqual(receive_exactly(stream, 12), b"still there?")
 
     def decisions(self, what):
-        return len(re.findall(rf" {what} ", self.mesh.programs["agent"].text()))
+        return len(re.findall(rf" {what} ", self.log()[self.log_start:]))
 
     def test_1_the_minimum_is_there_and_streams_spread_over_it(self):
-        self.wait_links(2)
+        wait_until(lambda: self.active() == [0, 0], "the streams of before to end")
         streams = self.open(4)
         wait_until(lambda: sorted(self.active()) == [2, 2], "two streams on each link")
         for s in streams:
@@ -73,7 +80,7 @@ class AgentPool(MeshTest):
         self.assertLess(first, three, "the links that were there stay")
         load += self.open(8)  # the new link takes them until it has as many as the others
         self.wait_links(4)
-        self.assertIn("pool_grow slot=3 reason=active_streams", self.mesh.programs["agent"].text())
+        self.assertIn("pool_grow slot=3 reason=active_streams", self.log()[self.log_start:])
         # The next ones are the newest link's, which is the first to go.
         kept = self.open(1)[0]
         for s in load:
@@ -112,16 +119,20 @@ class AgentPool(MeshTest):
     def test_4_new_bounds_hold_while_it_runs(self):
         before = self.wait_links(2)
         held = self.open(4)
-        self.mesh.rewrite("agent", lambda text: text.replace("    min: 2\n    max: 4\n", "    min: 3\n    max: 3\n"))
-        self.mesh.programs["agent"].process.send_signal(signal.SIGHUP)
+        self.addCleanup(self.bounds, 2, 4)
+        self.bounds(3, 3)
         self.assertLess(before, self.wait_links(3))
-        self.mesh.rewrite("agent", lambda text: text.replace("    min: 3\n    max: 3\n", "    min: 1\n    max: 1\n"))
-        self.mesh.programs["agent"].process.send_signal(signal.SIGHUP)
+        self.bounds(1, 1)
         wait_until(lambda: self.decisions("pool_shrink [^\n]*reason=settings") == 2, "two links that are too many")
         for s in held:
             self.echo(s)
             s.close()
         self.assertLess(self.wait_links(1), before)
+
+    def bounds(self, least, most):
+        now = f"min: {least}\n    max: {most}"
+        self.mesh.rewrite("agent", lambda text: re.sub(r"min: \d+\n    max: \d+", now, text))
+        self.mesh.programs["agent"].process.send_signal(signal.SIGHUP)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from fleet_agent import FleetAgent
 from fleet_chain import OURS, Chain
 from fleet_client import FleetClient
 from fleet_versions import CHUNK, V8, V9, V10, V11, WINDOW, go_json
-from harness import SocksRefused, Target, wait_until
+from harness import SocksRefused, Target, closed_port, wait_until
 from wire import (AGENT_HELLO, AGENT_METADATA_ACK, AGENT_METADATA_UPDATE, DATA, GOAWAY, OPEN_RESULT, OPEN_STREAM,
                   Closed, Peer)
 
@@ -46,11 +46,8 @@ class V8Agent(AgentCase):
     def test_a_failed_dial_that_ends_its_session(self):
         """Its error goes up to the session: our server loses the link, and nothing else."""
         chain = self.chain(OURS, OURS, V8, agent_options={"fatal_dials": True})
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            closed = s.getsockname()[1]
         with self.assertRaises(OSError):
-            flow = chain.connect(closed)
+            flow = chain.connect(closed_port())
             if flow.recv(1) == b"":
                 raise ConnectionResetError
         chain.agent.link.wait(lambda: chain.agent.link.closed, "its end")
@@ -228,10 +225,8 @@ class V9Agent(AgentCase):
     def test_refusal_without_the_members_that_are_zero(self):
         """A deployed agent leaves retryable and retry_after_ms out; the client still gets all five."""
         chain = self.chain(V9, OURS, V9)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            flow = chain.client.open("127.0.0.1", s.getsockname()[1])
-            chain.client.link.wait(lambda: flow.stream.answer, "an answer")
+        flow = chain.client.open("127.0.0.1", closed_port())
+        chain.client.link.wait(lambda: flow.stream.answer, "an answer")
         self.assertEqual(flow.stream.answer, {"accepted": False, "stage": "connect", "code": "connection_refused",
                                               "retryable": False, "retry_after_ms": 0})
         chain.check()

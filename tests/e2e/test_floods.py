@@ -104,9 +104,11 @@ class Floods(MeshTest):
         is_over = threading.Event()
 
         def watch():
-            while not is_over.wait(0.02):
+            while True:
                 for name, n in all_descriptors(self.mesh).items():
                     peak[name] = max(peak.get(name, 0), n)
+                if is_over.wait(0.02):
+                    return
 
         frames = []
         for first in range(1, count, block):

@@ -4,12 +4,12 @@ import concurrent.futures
 import contextlib
 import json
 import signal
-import socket
 import threading
 import time
 import unittest
 
-from harness import EchoTarget, HungTarget, Mesh, MeshTest, SocksRefused, Target, receive_exactly, socks_connect
+from harness import (EchoTarget, HungTarget, Mesh, MeshTest, SocksRefused, Target, closed_port, receive_exactly,
+                     socks_connect)
 from measure import client_identity, open_frame, scripted_client
 from wire import DATA, OPEN_RESULT, PING, PONG
 
@@ -65,9 +65,7 @@ class Isolation(MeshTest):
             echo.close()
 
     def test_a_refused_target_never_makes_the_agent_reconnect(self):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            closed = s.getsockname()[1]
+        closed = closed_port()
         echo = EchoTarget()
         try:
             with socks_connect(self.mesh.socks_port, "127.0.0.1", echo.port) as held:

@@ -7,6 +7,7 @@ import threading
 import time
 import unittest
 
+from api_client import admin_api
 from harness import (EchoTarget, Mesh, MeshTest, SocksRefused, Target, http_get, receive_exactly, socks_connect,
                      wait_until)
 
@@ -58,7 +59,10 @@ class Life(MeshTest):
                     return None
 
             held.append(wait_until(hold, "a stream through the new agent"))
-            time.sleep(4)  # the probe's answer is waited for, 3 s
+            links = f"/api/v1/agents/{self.mesh.agent_id}/connections"
+            api = admin_api(self.mesh)
+            wait_until(lambda: any(link["healthScore"] == 0 for link in api.get(links).data["connections"]),
+                       "the dead link to be suspect")  # 3 s for the answer to a probe
             for _ in range(4):  # each leaves the new link one stream busier
                 began = time.monotonic()
                 held.append(socks_connect(self.mesh.socks_port, "127.0.0.1", target.port))

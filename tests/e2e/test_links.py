@@ -90,12 +90,16 @@ class SilentLoss(LinkTest):
         stopped = mesh.relay.stop_connections()
         result = []
         opener = threading.Thread(target=lambda: result.append(self.echo(mesh, 60)))
+        began = time.monotonic()
         opener.start()
-        time.sleep(1.5)  # within the patience with the first probe
+        time.sleep(1.5)  # within the patience with the first probe, which is over after 3 s
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+        took_s = time.monotonic() - began
         opener.join()
         self.assertEqual(result, [True])
+        if took_s > 2.5:  # this machine stood still, and the path did not come back in time
+            return self.test_a_path_that_comes_back_in_time_costs_nothing()
         held.sendall(b"held")
         self.assertEqual(receive_exactly(held, 4), b"held")
         self.assertEqual(len(mesh.relay.connections()), 1)

@@ -66,28 +66,29 @@ class OneServer(MeshTest):
             return db.execute(text).fetchall()
 
     def test_an_agent_is_online_while_it_is_connected(self):
-        self.assertEqual(status(self.api, self.agent), "offline")
-        self.mesh.start("agent")
+        wait_until(lambda: status(self.api, self.agent) == "offline", "an agent of before to be offline")
+        self.start_agent()
         wait_until(lambda: status(self.api, self.agent) == "online", "the agent to be online")
         found = self.wait_connections(2)
         self.assertEqual({c["local"] for c in found}, {True})
         self.assertEqual({c["healthy"] for c in found}, {True})
         self.assertEqual(len({c["connectionId"] for c in found}), 2)
         summary = self.api.get(f"{BASE}/dashboard/summary").data
-        self.assertEqual(summary["agents"], {"total": 1, "enabled": 1, "online": 1})
+        known = len(self.mesh.admin("agent", "list"))
+        self.assertEqual(summary["agents"], {"total": known, "enabled": known, "online": 1})
         node = self.api.get(f"{BASE}/server-nodes").data["items"][0]
         self.assertEqual(node["status"], "online")
         self.assertEqual(node["id"], found[0]["serverNodeId"])
         wait_until(lambda: self.api.get(f"{BASE}/server-nodes/{node['id']}").data["activeConnections"] == 2,
                    "both leases")
-        self.mesh.programs.pop("agent").stop()
+        self.doCleanups()
         wait_until(lambda: status(self.api, self.agent) == "offline", "the agent to be offline")
         self.assertEqual(connections(self.api, self.agent), [])
 
     def test_an_agent_that_is_killed_is_offline_at_once(self):
-        self.mesh.start("agent")
+        self.start_agent()
         self.wait_connections(2)
-        self.mesh.programs.pop("agent").stop(signal.SIGKILL)
+        self.mesh.programs["agent"].stop(signal.SIGKILL)
         wait_until(lambda: status(self.api, self.agent) == "offline", "the agent to be offline")
 
     def test_metadata_shows_items_and_no_secret(self):
@@ -233,8 +234,8 @@ class TwoServers(unittest.TestCase):
                 summary = api.get(f"{BASE}/dashboard/summary").data
                 self.assertEqual(summary["serverNodes"], {"total": 2, "online": 2})
                 self.assertEqual(summary["agents"]["online"], 1)
-            metadata = there.get(f"{BASE}/agents/{agent}/metadata").data
-            self.assertEqual(metadata["instanceId"], "agent")
+            wait_until(lambda: there.get(f"{BASE}/agents/{agent}/metadata").data.get("instanceId") == "agent",
+                       "its report, which is written beside its lease")
 
             # Its owner cannot be asked, so nothing happens to the link.
             connection = seen[0]

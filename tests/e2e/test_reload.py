@@ -139,9 +139,8 @@ class Reload(MeshTest):
         self.assertEqual(text.count("config_refused"), 1, text)
 
     def test_an_entry_that_cannot_listen_is_its_own_error(self):
-        port = free_port()
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            busy = taken.getsockname()[1]
+        port, busy = free_port(), free_port()
+        with socket.create_server(("127.0.0.1", busy)):
             text = self.after("client", "config_reloaded", lambda: self.replace(
                 "client", self.with_entries(("busy", busy), ("more", port))))
         self.assertRegex(text, r'entry_failed entry=busy listen=127\.0\.0\.1:\d+ reason="the address is already in use"')

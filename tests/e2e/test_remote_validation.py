@@ -130,6 +130,13 @@ class RemoteValidation(MeshTest):
         except SocksRefused as refused:
             return refused.reply
 
+    def reload(self, text):
+        client = self.mesh.programs["client"]
+        count = client.text().count("config_reloaded")
+        self.mesh.rewrite("client", lambda _: text)
+        client.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: client.text().count("config_reloaded") > count, "the reload")
+
     def questions(self):
         return self.service.questions[self.asked_before:]
 
@@ -144,16 +151,18 @@ class RemoteValidation(MeshTest):
 
     def test_a_no_is_not_allowed_and_nothing_reaches_the_target(self):
         self.service.decide = lambda question: 403
-        target = EchoTarget()
-        try:
+        for _ in range(10):  # a no is kept for two seconds, which a machine that stands still may miss
+            target = EchoTarget()
+            self.addCleanup(target.close)
+            began, before = time.monotonic(), len(self.questions())
             self.assertEqual(self.reply("127.0.0.1", target.port), DENIED)
             self.assertEqual(self.reply("127.0.0.1", target.port), DENIED, "kept")
-            self.assertEqual(len(self.questions()), 1)
-            self.service.decide = lambda question: 200
-            wait_until(lambda: self.reply("127.0.0.1", target.port) == 0, "the no to be forgotten")
-            self.assertLessEqual(target.connections(), 1)
-        finally:
-            target.close()
+            if time.monotonic() - began < 1:
+                break
+        self.assertEqual(len(self.questions()) - before, 1)
+        self.service.decide = lambda question: 200
+        wait_until(lambda: self.reply("127.0.0.1", target.port) == 0, "the no to be forgotten")
+        self.assertLessEqual(target.connections(), 1)
 
     def test_100_opens_of_one_key_at_once_are_one_question(self):
         target = EchoTarget()
@@ -246,10 +255,9 @@ class RemoteValidation(MeshTest):
             self.assertEqual(self.reply("127.0.0.1", target.port), 0)
             self.assertEqual(self.reply("127.0.0.1", target.port), 0)
             self.assertEqual(len(self.questions()), 1)
-            reloads = self.mesh.programs["client"].text().count("config_reloaded")
-            self.mesh.rewrite("client", lambda text: text.replace("remote_validation: {", "remote_validation: {timeout: 4s, ", 1))
-            self.mesh.programs["client"].process.send_signal(signal.SIGHUP)
-            wait_until(lambda: self.mesh.programs["client"].text().count("config_reloaded") > reloads, "the reload")
+            before = self.mesh.read("client")
+            self.reload(before.replace("remote_validation: {", "remote_validation: {timeout: 4s, ", 1))
+            self.addCleanup(self.reload, before)
             self.assertEqual(self.reply("127.0.0.1", target.port), 0)
             self.assertEqual(len(self.questions()), 2)
         finally:

@@ -2,12 +2,13 @@
 
 import json
 import re
+import select
 import socket
 import struct
 import threading
 import unittest
 
-from harness import MeshTest, SocksRefused, receive_exactly, socks_address, wait_until
+from harness import WAIT_S, MeshTest, receive_exactly, socks_address, wait_until
 from wire import (AGENT_HELLO, AGENT_METADATA_ACK, AGENT_METADATA_UPDATE, DATA, HALF_CLOSE, OPEN_RESULT, OPEN_STREAM,
                   PING, PONG, RESET, STRICT, WINDOW_UPDATE, Closed, Peer, frame)
 
@@ -63,23 +64,20 @@ class ScriptedAgent(MeshTest):
 
     def open(self, peer):
         """The next CONNECT as the agent sees it: (request, stream id, flags, window, payload)."""
-        result = {}
-
-        def ready():
+        def asked():
             request = self.request()
-            request.s.settimeout(0.3)
-            try:
-                reply = request.reply()
-                assert reply == 4, reply  # the client's link or our registration is not there yet
-                return False
-            except TimeoutError:
-                request.s.settimeout(30)
-                result["request"] = request
-                return True
+            while True:
+                ends = [peer.s, request.s]
+                if peer.buffer or peer.s in (readable := select.select(ends, [], [], WAIT_S)[0]):
+                    kind, flags, stream, window, payload = peer.receive()
+                    if kind == OPEN_STREAM:
+                        return request, stream, flags, window, json.loads(payload)
+                    continue
+                self.assertIn(request.s, readable, "neither the agent nor an answer")
+                self.assertEqual(request.reply(), 4)  # the client's link or our registration is not there yet
+                return None
 
-        wait_until(ready, "a CONNECT that reaches the agent")
-        kind, flags, stream, window, payload = peer.expect(OPEN_STREAM)
-        return result["request"], stream, flags, window, json.loads(payload)
+        return wait_until(asked, "a CONNECT that reaches the agent")
 
     def still_works(self, peer):
         request, stream, *_ = self.open(peer)

@@ -37,16 +37,18 @@ def left_unread(s):
     return 0
 
 
-def send_until_paused(s):
-    """Ends with a half-close that the program at the other end cannot read yet."""
+def send_until_paused(s, turn):
+    """Ends with a half-close that the program at the other end cannot read yet. It is paused when it leaves
+    bytes unread while `turn`, an echo through it, makes its loop go round."""
     while True:
         s.sendall(b"f" * 16384)
-        end = time.monotonic() + 1
+        turns = 0
         while left_unread(s) > 0:
-            if time.monotonic() > end:
+            if turns == 10:
                 s.shutdown(socket.SHUT_WR)
                 return
-            time.sleep(0.01)
+            turn()
+            turns += 1
 
 
 def is_cut(s):
@@ -182,7 +184,7 @@ class SlowReaders(MeshTest):
             upload = stack.enter_context(socks_connect(self.mesh.socks_port, "127.0.0.1", target.port))
             senders = {"agent": target.held[0], "client": upload}
             for s in senders.values():
-                send_until_paused(s)
+                send_until_paused(s, lambda: timed_echo(self.mesh.socks_port, self.echo.port))
             for name, s in senders.items():
                 wait_until(lambda s=s: is_cut(s), f"the {name} to give up", limit_s=45)
 

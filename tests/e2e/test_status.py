@@ -20,10 +20,7 @@ class Status(MeshTest):
                               env={**os.environ, "XDG_RUNTIME_DIR": self.mesh.folder})
 
     def report(self, program):
-        """Of the program of this mesh; the system may run others."""
-        done = self.command(program, "status", "--json")
-        pid = self.mesh.programs[program].process.pid
-        return next((r for r in map(json.loads, done.stdout.splitlines()) if r["pid"] == pid), None)
+        return self.mesh.status(program)
 
     def test_a_client_tells_its_links_and_entries(self):
         before = self.report("client")

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-from harness import BIN, WAIT_S, EchoTarget, Mesh, Program, SocksRefused, can_connect, socks_connect, wait_until
+from harness import (BIN, WAIT_S, EchoTarget, Mesh, Program, SocksRefused, can_connect, closed_port, socks_connect,
+                     wait_until)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
@@ -258,10 +259,8 @@ class Upgrade:
 
     def refusal(self):
         """The SOCKS5 reply for a port that nobody listens on."""
-        gone = EchoTarget()
-        gone.close()
         try:
-            socks_connect(self.steps.mesh.socks_port, "127.0.0.1", gone.port).close()
+            socks_connect(self.steps.mesh.socks_port, "127.0.0.1", closed_port()).close()
         except SocksRefused as refused:
             return refused.reply
         except OSError:
