@@ -31,7 +31,7 @@ static uint16_t free_port(void) {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6};
     const int off = 0;
     uint16_t port = 0;
-    uv_random(NULL, NULL, &port, sizeof port, 0, NULL);
+    assert_int_equal(uv_random(NULL, NULL, &port, sizeof port, 0, NULL), 0);
     port = (uint16_t)(last - port % 10000);
     any.sin6_port = htons(port);
     const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
