@@ -171,7 +171,8 @@ fi
 installed=$bin/$program
 settings=$etc/$role.yaml
 token=$etc/$role-token
-# There from a first --no-start until the service is started here: nobody has stopped it.
+# There from a first --no-start until the service is started here. Until then one that rests and is
+# enabled counts as never started, also when it was started and stopped by hand.
 never_started=$etc/$role.never-started
 
 # --- the service manager ------------------------------------------------------------

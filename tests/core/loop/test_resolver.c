@@ -227,6 +227,20 @@ static void freeing_the_resolver_cancels_everything(void** state) {
   assert_non_null(f->resolver);
 }
 
+static void the_timer_runs_only_while_something_is_asked(void** state) {
+  struct fixture* f = *state;
+  fake_dns_rule(&f->dns, "a.test", FAKE_DNS_A, FAKE_DNS_SILENT, "", 0);
+  struct answer a, b;
+  ask(f, "a.test", &a);
+  ask(f, "b.test", &b);
+  assert_true(run_until(&f->loop, &b.is_done));
+  run_for(&f->loop, 1);
+  assert_true(uv_loop_alive(&f->loop.uv));
+  tmesh_resolve_cancel(a.query);
+  run_for(&f->loop, 1);
+  assert_false(uv_loop_alive(&f->loop.uv));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       T(a_refused_name_is_dns_at_once),
@@ -244,6 +258,7 @@ int main(void) {
       T(cancel_of_a_query_whose_answer_is_about_to_be_delivered),
       T(cancel_from_inside_the_first_callback),
       T(freeing_the_resolver_cancels_everything),
+      T(the_timer_runs_only_while_something_is_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

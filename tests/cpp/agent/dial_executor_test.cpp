@@ -311,15 +311,16 @@ TEST_F(DialExecutorTest, ManyCancelledOpensAreRefused) {
 
 // Else the clients of one server that gave up on black holes would have others refused.
 TEST_F(DialExecutorTest, OpensGivenUpAfterASecondDoNotCount) {
-  for (uint32_t i = 0; i < 2 * kCancelsMax; i += 128) {
-    open_many(128, "x");
-    timers_.advance(kQuickCancelUs);
-    openers_.clear();
-  }
-  EXPECT_EQ(executor_->counts().cancelled, 2 * kCancelsMax);
-  open("x");
+  make({.concurrent_max = kCancelsMax});
+  open_many(kCancelsMax, "x");
+  timers_.advance(kQuickCancelUs);
   openers_.clear();
-  open("x");
+  EXPECT_EQ(executor_->counts().cancelled, kCancelsMax);
+  open_many(kCancelsMax, "x");
+  timers_.advance(kQuickCancelUs - 1);
+  openers_.clear();
+  Opener late;
+  EXPECT_FALSE(submit(late, "x")) << "in time, and too many";
 }
 
 TEST_F(DialExecutorTest, AnsweredOpensAreNoCancels) {
