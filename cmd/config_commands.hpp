@@ -2,6 +2,7 @@
 // hidden config-reference.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 

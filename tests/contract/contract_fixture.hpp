@@ -14,6 +14,7 @@
 #include "cpp/storage/token_repository.hpp"
 #include "cpp/storage/user_repository.hpp"
 #include "tests/contract/engine.hpp"
+#include "tests/contract/records.hpp"
 
 namespace tmesh::storage {
 
@@ -21,24 +22,16 @@ constexpr const char* now = "2027-01-15T08:00:00Z";
 constexpr const char* later = "2027-01-15T09:00:00Z";
 
 inline UserRecord user(const std::string& name) {
-  return {"user-" + name, name, "user", "hash", false, "", now, now};
+  return test::user_row(name, now);
 }
 inline AgentRecord agent(const std::string& name) {
-  return {"agent-" + name, name, "user-alice", "[]", true, now, now};
+  return test::agent_row(name, now);
 }
 inline PolicyRecord policy(const std::string& name, const std::string& agent_id) {
-  return {"policy-" + name, agent_id, "*", 443, "tcp", "[]", "80,443", now, now};
+  return test::policy_row(name, agent_id, now);
 }
 inline TokenRecord token(const std::string& name) {
-  TokenRecord made;
-  made.id = "stok_" + name;
-  made.token_type = "client";
-  made.owner_user_id = "user-alice";
-  made.token_prefix = "abcdefgh";
-  made.token_hash = "hash-of-" + name;
-  made.created_at = now;
-  made.updated_at = now;
-  return made;
+  return test::token_row(name, now);
 }
 
 using Change = std::function<Result<void>(Transaction&)>;

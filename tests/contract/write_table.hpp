@@ -17,6 +17,7 @@
 #include "cpp/storage/session_repository.hpp"
 #include "cpp/storage/token_repository.hpp"
 #include "cpp/storage/user_repository.hpp"
+#include "tests/contract/records.hpp"
 
 namespace tmesh::test {
 
@@ -28,28 +29,6 @@ struct Write {
   Change change;
 };
 
-inline constexpr const char* write_time = "2027-01-15T09:00:00Z";
-
-inline storage::UserRecord user_row(const std::string& name) {
-  return {"user-" + name, name, "user", "hash", false, "", write_time, write_time};
-}
-inline storage::AgentRecord agent_row(const std::string& name) {
-  return {"agent-" + name, name, "user-alice", "[]", true, write_time, write_time};
-}
-inline storage::PolicyRecord policy_row(const std::string& name, const std::string& agent_id) {
-  return {"policy-" + name, agent_id, "*", 443, "tcp", "[]", "80,443", write_time, write_time};
-}
-inline storage::TokenRecord token_row(const std::string& name) {
-  storage::TokenRecord made;
-  made.id = "stok_" + name;
-  made.token_type = "client";
-  made.owner_user_id = "user-alice";
-  made.token_prefix = "abcdefgh";
-  made.token_hash = "hash-of-" + name;
-  made.created_at = write_time;
-  made.updated_at = write_time;
-  return made;
-}
 inline storage::LeaseRecord lease_row() {
   storage::LeaseRecord lease{"agent-home", "conn-1", "machine", "instance-1", "server-1"};
   lease.epoch = int64_t{1} << 41;

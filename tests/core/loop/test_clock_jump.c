@@ -86,13 +86,18 @@ static void a_graceful_close_is_not_cut_short(void** state) {
   close(peer);
 }
 
-static void a_stalled_socket_gets_its_whole_time_after_the_jump(void** state) {
-  (void)state;
+/* Paused behind bytes that nobody takes, and the other end sends no more. */
+static void stall(void) {
   static uint8_t data[100000];
   test_send_all(peer, data, sizeof data);
   tmesh_tcp_read(&s.tcp, 1000);
   RUN_UNTIL(s.tcp.paused_since_us != 0);
   shutdown(peer, SHUT_WR);
+}
+
+static void a_stalled_socket_gets_its_whole_time_after_the_jump(void** state) {
+  (void)state;
+  stall();
   RUN_UNTIL(s.tcp.half_closed_us != 0);
   const uint64_t seen_us = s.tcp.half_closed_us;
   jump();
@@ -105,11 +110,7 @@ static void a_stalled_socket_gets_its_whole_time_after_the_jump(void** state) {
 
 static void an_end_that_is_first_seen_after_the_jump_counts_from_then(void** state) {
   (void)state;
-  static uint8_t data[100000];
-  test_send_all(peer, data, sizeof data);
-  tmesh_tcp_read(&s.tcp, 1000);
-  RUN_UNTIL(s.tcp.paused_since_us != 0);
-  shutdown(peer, SHUT_WR);
+  stall();
   jump();
   RUN_UNTIL(s.tcp.half_closed_us != 0 || s.broken_count > 0);
   assert_int_equal(s.broken_count, 0);

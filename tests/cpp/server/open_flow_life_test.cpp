@@ -1,4 +1,4 @@
-// What can happen to an open on its way: cancels, deadlines, success, bounds.
+// What can happen to an open on its way: cancels, deadlines, success.
 #include "cpp/server/open_flow.hpp"
 
 #include <cstring>
